@@ -2,7 +2,8 @@ package doctor
 
 import (
 	"encoding/hex"
-	"slices"
+	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -25,32 +26,27 @@ type Denial struct {
 	Permissive  bool     // logged but allowed
 }
 
-// denied is the beginning of an AVC record. The kernel writes two spaces after it, and tools that
-// pass records on write one.
-const denied = "denied"
+var (
+	// access is what follows "avc:" in a record. The kernel writes two spaces between the words,
+	// and tools that pass records on write one.
+	access = regexp.MustCompile(`^ *denied *\{([^}]*)\}(?s:(.*))`)
+	// stamp has seconds, milliseconds and a serial number.
+	stamp = regexp.MustCompile(`audit\((\d+)\.(\d{1,3}):(\d+)\)`)
+)
 
 // parseDenial parses one line of audit.log, or the text of an audit record in the journal, which
 // lacks time and serial number. ok is false for every other record.
 func parseDenial(record string) (d Denial, ok bool) {
-	head, rest, found := strings.Cut(record, "avc:")
-	if !found {
+	head, said, _ := strings.Cut(record, "avc:")
+	match := access.FindStringSubmatch(said)
+	if match == nil {
 		return Denial{}, false
 	}
-	rest, found = strings.CutPrefix(strings.TrimLeft(rest, " "), denied)
-	if !found {
-		return Denial{}, false
-	}
-	rest, found = strings.CutPrefix(strings.TrimLeft(rest, " "), "{")
-	if !found {
-		return Denial{}, false
-	}
-	permissions, rest, found := strings.Cut(rest, "}")
-	d.Permissions = strings.Fields(permissions)
-	if !found || len(d.Permissions) == 0 {
+	if d.Permissions = strings.Fields(match[1]); len(d.Permissions) == 0 {
 		return Denial{}, false
 	}
 	d.Time, d.Serial = parseStamp(head)
-	for rest != "" {
+	for rest := match[2]; rest != ""; {
 		var key, value string
 		key, value, rest = nextField(rest)
 		d.set(key, value)
@@ -122,28 +118,24 @@ func untrusted(value string) string {
 	return value
 }
 
-// parseStamp parses "audit(SECONDS.MILLISECONDS:SERIAL)".
+// parseStamp parses "audit(SECONDS.MILLISECONDS:SERIAL)". The results are zero if there is none.
 func parseStamp(head string) (at time.Time, serial uint64) {
-	_, rest, found := strings.Cut(head, "audit(")
-	stamp, _, closed := strings.Cut(rest, ")")
-	seconds, number, hasSerial := strings.Cut(stamp, ":")
-	whole, part, hasPart := strings.Cut(seconds, ".")
-	if !found || !closed || !hasSerial || !hasPart {
+	match := stamp.FindStringSubmatch(head)
+	if match == nil {
 		return time.Time{}, 0
 	}
-	sec, err := strconv.ParseInt(whole, 10, 64)
-	milli, errPart := strconv.ParseUint(part, 10, 16)
-	serial, errSerial := strconv.ParseUint(number, 10, 64)
-	if err != nil || errPart != nil || errSerial != nil || milli > 999 || sec < 0 {
+	sec, err := strconv.ParseInt(match[1], 10, 64)
+	milli, _ := strconv.ParseInt(match[2], 10, 64) // at most three digits
+	serial, errSerial := strconv.ParseUint(match[3], 10, 64)
+	if err != nil || errSerial != nil {
 		return time.Time{}, 0
 	}
-	return time.Unix(sec, int64(milli)*int64(time.Millisecond)).UTC(), serial
+	return time.Unix(sec, milli*int64(time.Millisecond)).UTC(), serial
 }
 
-// IsSame reports whether two denials are of the same access at any time: the same process name,
+// isSame reports whether two denials are of the same access at any time: the same process name,
 // contexts and object.
-func (d Denial) IsSame(other Denial) bool {
-	return slices.Equal(d.Permissions, other.Permissions) && d.Class == other.Class && d.Source == other.Source &&
-		d.Target == other.Target && d.Command == other.Command && d.Name == other.Name && d.Port == other.Port &&
-		d.Permissive == other.Permissive
+func (d Denial) isSame(other Denial) bool {
+	d.Time, d.Serial = other.Time, other.Serial
+	return reflect.DeepEqual(d, other)
 }

@@ -108,8 +108,8 @@ func TestIsSame(t *testing.T) {
 	later.Time, later.Serial = a.Time.Add(time.Minute), 900
 	other := a
 	other.Name = "another"
-	if !a.IsSame(later) || a.IsSame(other) {
-		t.Errorf("later %v, other %v", a.IsSame(later), a.IsSame(other))
+	if !a.isSame(later) || a.isSame(other) {
+		t.Errorf("later %v, other %v", a.isSame(later), a.isSame(other))
 	}
 }
 

@@ -234,16 +234,14 @@ func (g *gathering) process(context.Context) {
 // openFiles returns the hard limit from proc_pid_limits(5). Go raises the soft limit to it
 // automatically.
 func openFiles(limits string) uint64 {
-	for line := range strings.Lines(limits) {
-		rest, ok := strings.CutPrefix(line, "Max open files")
-		fields := strings.Fields(rest)
-		if !ok || len(fields) < 2 {
-			continue
-		}
-		n, _ := strconv.ParseUint(fields[1], 10, 64) // 0 if unlimited
-		return n
+	_, rest, _ := strings.Cut(limits, "Max open files")
+	line, _, _ := strings.Cut(rest, "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 2 {
+		return 0
 	}
-	return 0
+	n, _ := strconv.ParseUint(fields[1], 10, 64) // 0 if unlimited
+	return n
 }
 
 // spawnFailed is the ID of systemd's message about a command that it could not run

@@ -145,7 +145,7 @@ func (g *gathering) denials(ctx context.Context) {
 func relevantDenials(all []Denial, start time.Time) []Denial {
 	var found []Denial
 	for _, d := range all {
-		isKnown := func(other Denial) bool { return d.Serial != 0 && d.Serial == other.Serial && d.IsSame(other) }
+		isKnown := func(other Denial) bool { return d.Serial != 0 && d.Serial == other.Serial && d.isSame(other) }
 		if !d.Time.Before(start) && concernsUs(d) && !slices.ContainsFunc(found, isKnown) {
 			found = append(found, d)
 		}

@@ -100,7 +100,7 @@ func (s Snapshot) isRedirectedElsewhere(why string) bool {
 func (s Snapshot) interceptionDetails(why string) []string {
 	replacement, _ := s.Host.State.Net.Replacement()
 	if s.isRedirectedElsewhere(why) || s.isTranslated(why) && replacement.Name == netstate.Cilium {
-		return policyLines()
+		return append([]string{"the chart creates this policy:"}, strings.Split(redirectPolicy, "\n")...)
 	}
 	return nil
 }
@@ -130,8 +130,3 @@ spec:
     localEndpointSelector:
       matchLabels: {app.kubernetes.io/name: node-dns, app.kubernetes.io/instance: node-dns}
     toPorts: [{name: dns, port: "53", protocol: UDP}, {name: dns-tcp, port: "53", protocol: TCP}]`
-
-// policyLines are redirectPolicy in the details of a Finding.
-func policyLines() []string {
-	return append([]string{"the chart creates this policy:"}, strings.Split(redirectPolicy, "\n")...)
-}

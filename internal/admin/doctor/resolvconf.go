@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -167,12 +168,9 @@ func leadsToStub(link string, text []byte) bool {
 	if strings.Contains(link, "/run/systemd/resolve/") && !strings.HasSuffix(link, "/resolve/resolv.conf") {
 		return true
 	}
-	for _, addr := range resolvconf.Parse(text).Nameservers() {
-		if addr.String() == "127.0.0.53" || addr.String() == "127.0.0.54" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(resolvconf.Parse(text).Nameservers(), func(addr netip.Addr) bool {
+		return addr.String() == "127.0.0.53" || addr.String() == "127.0.0.54"
+	})
 }
 
 // checkNSSwitch checks the hosts: line of nsswitch.conf(5), which makes libc query nameservers.
@@ -199,6 +197,9 @@ func checkNSSwitch(s Snapshot) []Finding {
 	return fine("%s: %s", path, line)
 }
 
+// actions are the parts of a line in brackets.
+var actions = regexp.MustCompile(`\[[^\]]*(\]|$)`)
+
 // hostsServices returns the services of the hosts database, without the actions in brackets.
 func hostsServices(text []byte) (services []string, given bool) {
 	for line := range strings.Lines(string(text)) {
@@ -207,14 +208,7 @@ func hostsServices(text []byte) (services []string, given bool) {
 		if !ok || strings.TrimSpace(database) != "hosts" {
 			continue
 		}
-		for {
-			before, after, ok := strings.Cut(rest, "[")
-			services = append(services, strings.Fields(before)...)
-			if !ok {
-				return services, true
-			}
-			_, rest, _ = strings.Cut(after, "]")
-		}
+		return strings.Fields(actions.ReplaceAllString(rest, " ")), true
 	}
 	return nil, false
 }

@@ -144,7 +144,7 @@ type denialKind struct {
 func alike(all []Denial) []denialKind {
 	var kinds []denialKind
 	for _, d := range slices.Backward(all) {
-		i := slices.IndexFunc(kinds, func(k denialKind) bool { return k.IsSame(d) })
+		i := slices.IndexFunc(kinds, func(k denialKind) bool { return k.isSame(d) })
 		if i < 0 {
 			kinds = append(kinds, denialKind{Denial: d})
 			i = len(kinds) - 1

@@ -61,15 +61,14 @@ func hostsOf(all []Probe) string {
 
 // nameAll formats nameservers, as in "upstream 192.0.2.1:53 (and upstream 192.0.2.2:53)".
 func nameAll(all []Probe) string {
-	text := all[0].name()
-	var others []string
-	for _, p := range all[1:] {
-		others = append(others, p.name())
+	var names []string
+	for _, p := range all {
+		names = append(names, p.name())
 	}
-	if len(others) > 0 {
-		text += " (and " + strings.Join(others, ", ") + ")"
+	if len(names) == 1 {
+		return names[0]
 	}
-	return text
+	return names[0] + " (and " + strings.Join(names[1:], ", ") + ")"
 }
 
 // judge evaluates one nameserver.
@@ -79,23 +78,15 @@ func (s Snapshot) judge(p Probe) verdict {
 	case !p.answers():
 		return s.silent(p, others)
 	case s.isBogus(p):
-		v := verdict{
-			level: Fail, what: "answers SERVFAIL because DNSSEC validation fails; without validation the names resolve",
-			fix: "correct the clock and the trust anchor of that nameserver" + p.orReplace(), odd: s.bogusNames(p),
-		}
-		if others && !s.allBad(p) {
-			v.level, v.fix = Warn, v.fix+"; other nameservers answer instead"
-		}
-		return v
+		return s.bad(p, others, verdict{
+			what: "answers SERVFAIL because DNSSEC validation fails; without validation the names resolve",
+			fix:  "correct the clock and the trust anchor of that nameserver", odd: s.bogusNames(p),
+		})
 	case s.isFailing(p):
-		v := verdict{
-			level: Fail, what: "answers SERVFAIL for every name", odd: strings.Join(s.namesOf(p), "\n"),
-			fix: "see the log of that nameserver: usually it cannot reach its own upstream servers" + p.orReplace(),
-		}
-		if others && !s.allBad(p) {
-			v.level, v.fix = Warn, v.fix+"; other nameservers answer instead"
-		}
-		return v
+		return s.bad(p, others, verdict{
+			what: "answers SERVFAIL for every name", odd: strings.Join(s.namesOf(p), "\n"),
+			fix: "see the log of that nameserver: usually it cannot reach its own upstream servers",
+		})
 	case p.TLS:
 		return verdict{level: OK, what: "answers over TLS (" + p.TCP.words() + ")"}
 	}
@@ -133,6 +124,15 @@ func (s Snapshot) judge(p Probe) verdict {
 		return verdict{Warn, "answers over UDP, but not every query", "allow TCP and UDP port 53 and datagrams of 1232 bytes in every firewall on the path", strings.Join(odd, "\n")}
 	}
 	return verdict{level: OK, what: fmt.Sprintf("answers over UDP (%s), TCP and with EDNS 1232%s", best.words(), p.Large.largeWords())}
+}
+
+// bad completes the verdict of a nameserver that resolves no name. Others, if there are any, may.
+func (s Snapshot) bad(p Probe, others bool, v verdict) verdict {
+	v.level, v.fix = Fail, v.fix+p.orReplace()
+	if others && !s.allBad(p) {
+		v.level, v.fix = Warn, v.fix+"; other nameservers answer instead"
+	}
+	return v
 }
 
 // smallerAnswers returns the beginning of a fix that makes node-dns request answers of at most 512
