@@ -142,20 +142,25 @@ func NewAnswer(question dns.Question, response *dns.Msg) Answer {
 	if response == nil {
 		return a
 	}
-	a.Rcode = dns.RcodeToString[response.Rcode]
-	if a.Rcode == "" {
-		a.Rcode = fmt.Sprintf("RCODE%d", response.Rcode)
-	}
+	a.Rcode = dnswire.RcodeText(response.Rcode)
 	a.Flags = flagsOf(response.MsgHdr)
 	a.Answer, a.Authority = recordTexts(response.Answer), recordTexts(response.Ns)
-	if opt := response.IsEdns0(); opt != nil {
-		for _, option := range opt.Option {
-			if e, ok := option.(*dns.EDNS0_EDE); ok {
-				a.Errors = append(a.Errors, ExtendedError{Code: e.InfoCode, Name: dns.ExtendedErrorCodeToString[e.InfoCode], Text: e.ExtraText})
-			}
+	a.Errors = append(a.Errors, ErrorsOf(response)...)
+	return a
+}
+
+// ErrorsOf returns the Extended DNS Errors of a response (RFC 8914).
+func ErrorsOf(response *dns.Msg) (all []ExtendedError) {
+	opt := response.IsEdns0()
+	if opt == nil {
+		return nil
+	}
+	for _, option := range opt.Option {
+		if e, ok := option.(*dns.EDNS0_EDE); ok {
+			all = append(all, ExtendedError{Code: e.InfoCode, Name: dns.ExtendedErrorCodeToString[e.InfoCode], Text: e.ExtraText})
 		}
 	}
-	return a
+	return all
 }
 
 // flagsOf returns the header flags in dig's notation.

@@ -39,7 +39,7 @@ func (s Status) slowText() string {
 			by = "no answer"
 		}
 		line := fmt.Sprintf("%s %s took %s (%s), slow %s, last %s ago for %s", n.Name, n.Type, milliseconds(n.Worst), by,
-			number(n.Count, "time", "times"), age(s.Now.Sub(n.At)), client(n.Client, n.Pod))
+			number(n.Count, "time", "times"), age(s.Now.Sub(n.At)), ClientText(n.Client, n.Pod))
 		if n.Why != "" {
 			line += ": " + n.Why
 		}
@@ -92,7 +92,7 @@ func (s SlowNames) WriteText(w io.Writer) error {
 	}
 	for _, n := range s.Names {
 		p.folded(fmt.Sprintf("%s %s was slow %s in the last ten minutes; the worst took %s", n.Name, n.Type, number(n.Count, "time", "times"), milliseconds(n.Worst)), 2)
-		p.folded(fmt.Sprintf("  last %s ago for %s: %s, %s", age(s.Now.Sub(n.At)), client(n.Client, n.Pod), milliseconds(n.Took), orDash(n.Rcode)), 4)
+		p.folded(fmt.Sprintf("  last %s ago for %s: %s, %s", age(s.Now.Sub(n.At)), ClientText(n.Client, n.Pod), milliseconds(n.Took), orDash(n.Rcode)), 4)
 		for _, line := range s.where(n) {
 			p.folded("  "+line, 4)
 		}

@@ -306,16 +306,16 @@ func (l Limits) text() string {
 		}
 	}
 	if l.Crowder != "" {
-		words = append(words, "client above its share: "+client(l.Crowder, l.CrowderPod))
+		words = append(words, "client above its share: "+ClientText(l.Crowder, l.CrowderPod))
 	}
 	if l.Stranger != "" {
-		words = append(words, "client not allowed: "+client(l.Stranger, l.StrangerPod))
+		words = append(words, "client not allowed: "+ClientText(l.Stranger, l.StrangerPod))
 	}
 	return strings.Join(words, ", ")
 }
 
-// client formats an address with its pod, if the pod is known.
-func client(address, pod string) string {
+// ClientText formats an address with its pod, if the pod is known.
+func ClientText(address, pod string) string {
 	if pod == "" {
 		return address
 	}

@@ -102,11 +102,7 @@ func (p LocalProbe) allowed() string {
 
 // origin describes from where a query was sent.
 func (p LocalProbe) origin() string {
-	text := "queried from " + p.Client.String() + " in " + p.Namespace
-	if p.Pod != "" {
-		text += ", pod " + p.Pod
-	}
-	return text
+	return control.ClientText("queried from "+p.Client.String()+" in "+p.Namespace, p.Pod)
 }
 
 // clientsOf returns the addresses of pods.
@@ -166,12 +162,8 @@ func (s Snapshot) refusedClients() []Finding {
 	var found []Finding
 	l := s.Status.LastMinute
 	if stranger, err := netip.ParseAddr(s.Status.Queries.Limits.Stranger); err == nil && l != nil && l.Strangers > 0 && !s.mayAsk(netip.PrefixFrom(stranger, stranger.BitLen())) {
-		who := stranger.String()
 		pod := s.Status.Queries.Limits.StrangerPod
-		if pod != "" {
-			who += ", pod " + pod
-		}
-		detail := fmt.Sprintf("queries refused in the last minute: %d, for example from %s", l.Strangers, who)
+		detail := fmt.Sprintf("queries refused in the last minute: %d, for example from %s", l.Strangers, control.ClientText(stranger.String(), pod))
 		if pod != "" || s.isPodAddr(stranger) {
 			refuse(s.networkOf(stranger), detail)
 		} else {

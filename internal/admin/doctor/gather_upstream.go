@@ -189,18 +189,10 @@ func send(ctx context.Context, server nameserver.Server, network string, m *dns.
 	if err != nil {
 		return Answer{Err: plain(err)}
 	}
-	a := Answer{
+	return Answer{
 		Rcode: dns.RcodeToString[response.Rcode], EDNS: response.IsEdns0() != nil, Truncated: response.Truncated,
-		Size: response.Len(), Took: time.Since(began), Records: len(response.Answer),
+		Size: response.Len(), Took: time.Since(began), Records: len(response.Answer), EDE: control.ErrorsOf(response),
 	}
-	if opt := response.IsEdns0(); opt != nil {
-		for _, option := range opt.Option {
-			if e, ok := option.(*dns.EDNS0_EDE); ok {
-				a.EDE = append(a.EDE, control.ExtendedError{Code: e.InfoCode, Name: dns.ExtendedErrorCodeToString[e.InfoCode], Text: e.ExtraText})
-			}
-		}
-	}
-	return a
 }
 
 var errSilent = fmt.Errorf("no answer within %v", upstreamPatience)

@@ -150,10 +150,10 @@ func (n Name) isRefused() bool {
 
 // disagrees reports whether one nameserver has the name and another does not.
 func (n Name) disagrees() bool {
-	has := func(result string) func(Direct) bool {
-		return func(d Direct) bool { return d.best().result() == result }
+	has := func(result string) bool {
+		return slices.ContainsFunc(n.Direct, func(d Direct) bool { return d.best().result() == result })
 	}
-	return slices.ContainsFunc(n.Direct, has("NOERROR")) && slices.ContainsFunc(n.Direct, has("NXDOMAIN"))
+	return has("NOERROR") && has("NXDOMAIN")
 }
 
 // reasons returns the Extended DNS Errors of an answer as text.

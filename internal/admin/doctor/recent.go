@@ -37,7 +37,7 @@ func checkRecent(s Snapshot) []Finding {
 	}
 	if len(l.Clients) > 0 && isMost(l.Clients[0].ServFail+l.Clients[0].Refused, l.Recorded) {
 		c := l.Clients[0]
-		most = append(most, fmt.Sprintf("%d to %s", c.ServFail+c.Refused, clientWords(c)))
+		most = append(most, fmt.Sprintf("%d to %s", c.ServFail+c.Refused, control.ClientText(c.Client, c.Pod)))
 		monitor += " --client " + termtext.Quote(c.Client)
 	}
 	if len(most) > 0 {
@@ -84,13 +84,6 @@ func (s Snapshot) blamed(domain string, minutes []control.ServerMinute) (all []s
 	return all
 }
 
-func clientWords(c control.ClientMinute) string {
-	if c.Pod != "" {
-		return c.Client + ", pod " + c.Pod
-	}
-	return c.Client
-}
-
 // recentDetails lists the failures by server, route, client and reason.
 func recentDetails(l control.LastMinute) (details []string) {
 	for _, server := range l.Servers {
@@ -100,7 +93,7 @@ func recentDetails(l control.LastMinute) (details []string) {
 		details = append(details, fmt.Sprintf("route %s: clients got %s; %d of %d queries to its servers had no answer", r.Domain, failedWords(r.ServFail, r.Refused), r.Unanswered, r.Queries))
 	}
 	for _, c := range l.Clients {
-		details = append(details, fmt.Sprintf("client %s: %s", clientWords(c), failedWords(c.ServFail, c.Refused)))
+		details = append(details, fmt.Sprintf("client %s: %s", control.ClientText(c.Client, c.Pod), failedWords(c.ServFail, c.Refused)))
 	}
 	for _, r := range l.Reasons {
 		details = append(details, fmt.Sprintf("reason %q: %s", r.Reason, failedWords(r.ServFail, r.Refused)))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,7 +51,6 @@ type shownMetrics struct {
 	have  nodeconfig.Metrics // what is served; a zero Address means nothing
 	names atomic.Pointer[http.Handler]
 	stop  context.CancelFunc
-	work  *sync.WaitGroup
 	ended chan struct{} // closed when the listener has ended; nil if there is none
 	said  string        // last logged error
 }
@@ -120,23 +118,23 @@ func (s *shownMetrics) fail(want nodeconfig.Metrics, err error) {
 func (s *shownMetrics) serve(ctx context.Context, listener net.Listener) {
 	ctx, s.stop = context.WithCancel(ctx)
 	ended := make(chan struct{})
-	s.work, s.ended = new(sync.WaitGroup), ended
-	s.work.Go(func() {
+	s.ended = ended
+	go func() {
 		defer close(ended)
 		named := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.names.Load()).ServeHTTP(w, r) })
 		if err := serveUntil(ctx, listener, named); err != nil {
 			s.v.Log.Warn("metrics", "error", err)
 		}
-	})
+	}()
 }
 
 // close stops the listener and waits for its end.
 func (s *shownMetrics) close() {
 	if s.stop != nil {
 		s.stop()
-		s.work.Wait()
+		<-s.ended
 	}
-	s.stop, s.work, s.ended, s.have = nil, nil, nil, nodeconfig.Metrics{}
+	s.stop, s.ended, s.have = nil, nil, nodeconfig.Metrics{}
 }
 
 // setMetrics updates the status.

@@ -220,10 +220,7 @@ func infos(s *Sample, put puts) {
 	}
 	seen := map[info]bool{}
 	for _, route := range s.Routes {
-		domain := route.Domain.String()
-		if route.Plain {
-			domain = "//"
-		}
+		domain := routeWord(route.Domain, route.Plain)
 		for _, u := range route.Servers {
 			i := info{u.Server.String(), domain, ranks[domain], u.Server.Interface}
 			if seen[i] || len(seen) == maxInfos {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
@@ -127,7 +125,7 @@ func (v *View) shown(event *Event) control.MonitorEvent {
 	out.Pod = v.podAt(seen.Client.Addr())
 	out.Name, out.Type, out.By, out.Why = seenName(seen), seenType(seen), v.by(seen), seen.Why
 	if rcode, sent := seenRcode(seen); sent {
-		out.Rcode = rcodeWord(rcode)
+		out.Rcode = dnswire.RcodeText(rcode)
 	}
 	if seen.Outcome == dnsserver.ByUpstream {
 		out.Server = seen.Server.String()
@@ -160,12 +158,4 @@ func (v *View) by(seen *dnsserver.Seen) string {
 		return "cluster"
 	}
 	return "local"
-}
-
-// rcodeWord returns the name of a response code, or its number if it has no name.
-func rcodeWord(rcode int) string {
-	if word, ok := dns.RcodeToString[rcode]; ok {
-		return word
-	}
-	return fmt.Sprintf("RCODE%d", rcode)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/sys/stats"
 )
 
@@ -100,7 +101,7 @@ func (v *View) Trouble(seen dnsserver.Seen) {
 	rcode, sent := seenRcode(&seen)
 	q := slowQuery{qtype: seenType(&seen), by: v.by(&seen), why: seen.Why, client: seen.Client.Addr().Unmap(), took: seen.Took, at: now}
 	if sent {
-		q.rcode = rcodeWord(rcode)
+		q.rcode = dnswire.RcodeText(rcode)
 	}
 	if seen.Outcome == dnsserver.ByUpstream {
 		q.by = seen.Server.String()

@@ -16,6 +16,14 @@ func TypeText(t uint16) string {
 	return dns.Type(t).String()
 }
 
+// RcodeText returns the name of a response code, or RCODE123 if it has none.
+func RcodeText(rcode int) string {
+	if name, ok := dns.RcodeToString[rcode]; ok {
+		return name
+	}
+	return "RCODE" + strconv.Itoa(rcode)
+}
+
 // ParseType parses a record type in presentation format, in any case.
 func ParseType(text string) (t uint16, ok bool) {
 	text = strings.ToUpper(text)
