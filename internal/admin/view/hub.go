@@ -257,12 +257,10 @@ type changes struct {
 
 var _ slog.Handler = changes{}
 
-// Enabled implements slog.Handler.
 func (c changes) Enabled(_ context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo && c.hub.IsWatched()
 }
 
-// Handle implements slog.Handler.
 func (c changes) Handle(ctx context.Context, record slog.Record) error {
 	var line bytes.Buffer
 	if err := c.text(&line).Handle(ctx, record); err != nil {
@@ -272,12 +270,10 @@ func (c changes) Handle(ctx context.Context, record slog.Record) error {
 	return nil
 }
 
-// WithAttrs implements slog.Handler.
 func (c changes) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return changes{c.hub, func(w *bytes.Buffer) slog.Handler { return c.text(w).WithAttrs(attrs) }}
 }
 
-// WithGroup implements slog.Handler.
 func (c changes) WithGroup(name string) slog.Handler {
 	return changes{c.hub, func(w *bytes.Buffer) slog.Handler { return c.text(w).WithGroup(name) }}
 }

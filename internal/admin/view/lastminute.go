@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -189,9 +188,7 @@ func (v *View) LastMinute(now time.Time) *control.LastMinute {
 		return nil
 	}
 	for i := range l.Clients {
-		if addr, err := netip.ParseAddr(l.Clients[i].Client); err == nil {
-			l.Clients[i].Pod = v.podAt(addr)
-		}
+		l.Clients[i].Pod = v.podOfAddr(l.Clients[i].Client)
 	}
 	return l
 }

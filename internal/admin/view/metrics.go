@@ -60,7 +60,7 @@ func (v *View) Sample() Sample {
 
 		Events: v.Metrics.Events.Read(), Requests: v.Metrics.Requests.Read(),
 		SearchNXDomain: v.resolver.Absent(), Health: v.Metrics.Health.read(),
-		Troubled:    v.troubles.troubledClients(time.Now(), v.podAt),
+		Troubled:    v.troubles.troubledClients(time.Now(), v.podOfAddr),
 		Programming: v.Metrics.Programming.read(), APIRequests: v.Metrics.Requested.read(),
 	}
 }

@@ -29,6 +29,12 @@ func (v *View) podAt(client netip.Addr) string {
 	return known.PodAt(client.Unmap().WithZone(""))
 }
 
+// podOfAddr is podAt for an address as text. Any other text has no pod.
+func (v *View) podOfAddr(client string) string {
+	addr, _ := netip.ParseAddr(client) // the zero address has no pod
+	return v.podAt(addr)
+}
+
 // podFilter returns a filter for a namespace and a pod in it. Empty arguments match anything, and
 // nil matches every client. The filter follows a pod whose address changes.
 func (v *View) podFilter(namespace, pod string) (func(netip.Addr) bool, error) {

@@ -48,7 +48,7 @@ func (v *View) Status() control.Status {
 		ResolvConf:   v.resolvConfStatus(),
 		Cache:        v.cacheStatus(),
 		Queries:      v.queryStatus(),
-		SlowNames:    v.troubles.slowNames(time.Now(), shownNames, v.podAt),
+		SlowNames:    v.troubles.slowNames(time.Now(), shownNames, v.podOfAddr),
 		Watched:      v.watchedStatus(),
 		Process:      v.processStatus(),
 		SELinux:      v.selinuxStatus(),

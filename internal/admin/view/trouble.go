@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"context"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -39,22 +38,13 @@ type troubles struct {
 
 // slowName is a name with a type.
 type slowName struct {
-	name    string
-	last    slowQuery
+	last    control.SlowName // without Count, Worst and Pod
 	minutes minutes[slowMinute]
 }
 
 type slowMinute struct {
 	count uint64
 	worst time.Duration
-}
-
-// slowQuery is the displayed part of one query.
-type slowQuery struct {
-	qtype, rcode, by, why string
-	client                netip.Addr
-	took                  time.Duration
-	at                    time.Time
 }
 
 type troubledClient struct{ minutes minutes[clientMinute] }
@@ -99,31 +89,33 @@ func (v *View) Trouble(seen dnsserver.Seen) {
 		return
 	}
 	rcode, sent := seenRcode(&seen)
-	q := slowQuery{qtype: seenType(&seen), by: v.by(&seen), why: seen.Why, client: seen.Client.Addr().Unmap(), took: seen.Took, at: now}
+	q := control.SlowName{
+		Name: seenName(&seen), Type: seenType(&seen), By: v.by(&seen), Why: seen.Why, Client: seen.Client.Addr().Unmap().String(), Took: seen.Took, At: now,
+	}
 	if sent {
-		q.rcode = dnswire.RcodeText(rcode)
+		q.Rcode = dnswire.RcodeText(rcode)
 	}
 	if seen.Outcome == dnsserver.ByUpstream {
-		q.by = seen.Server.String()
+		q.By = seen.Server.String()
 	}
-	v.troubles.add(seenName(&seen), q, seen.IsFailed())
+	v.troubles.add(q, seen.IsFailed())
 }
 
-func (t *troubles) add(name string, q slowQuery, failed bool) {
+func (t *troubles) add(q control.SlowName, failed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.clients.Add(q.client.String(), 1).minutes.at(q.at)
+	c := t.clients.Add(q.Client, 1).minutes.at(q.At)
 	if failed {
 		c.failed++
 	}
-	if q.took < dnsserver.SlowAfter || name == "" {
+	if q.Took < dnsserver.SlowAfter || q.Name == "" {
 		return
 	}
 	c.slow++
-	n := t.names.Add(name+" "+q.qtype, 1)
-	n.name, n.last = name, q
-	sum := n.minutes.at(q.at)
-	sum.count, sum.worst = sum.count+1, max(sum.worst, q.took)
+	n := t.names.Add(q.Name+" "+q.Type, 1)
+	n.last = q
+	sum := n.minutes.at(q.At)
+	sum.count, sum.worst = sum.count+1, max(sum.worst, q.Took)
 }
 
 // forgetLocked removes entries that are too old.
@@ -136,27 +128,24 @@ func (t *troubles) forgetLocked(now time.Time) {
 func (v *View) SlowNames(context.Context) control.SlowNames {
 	now := time.Now()
 	return control.SlowNames{
-		APIVersion: control.APIVersion, Kind: "SlowNames", Now: now, Names: v.troubles.slowNames(now, troubleKeys, v.podAt),
+		APIVersion: control.APIVersion, Kind: "SlowNames", Now: now, Names: v.troubles.slowNames(now, troubleKeys, v.podOfAddr),
 		Routes: routeStatus(v.policy(), v.resolver.Forward().Status()),
 	}
 }
 
 // slowNames returns at most most names that took longest, slowest first. podOf names the clients.
-func (t *troubles) slowNames(now time.Time, most int, podOf func(netip.Addr) string) []control.SlowName {
+func (t *troubles) slowNames(now time.Time, most int, podOf func(client string) string) []control.SlowName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forgetLocked(now)
 	all := []control.SlowName{}
 	for _, e := range t.names.Entries {
-		n := e.Details
-		var sum slowMinute
-		for _, minute := range n.minutes.until(now) {
-			sum.count, sum.worst = sum.count+minute.count, max(sum.worst, minute.worst)
+		n := e.Details.last
+		for _, minute := range e.Details.minutes.until(now) {
+			n.Count, n.Worst = n.Count+minute.count, max(n.Worst, minute.worst)
 		}
-		all = append(all, control.SlowName{
-			Name: n.name, Type: n.last.qtype, Count: sum.count, Worst: sum.worst, Took: n.last.took, At: n.last.at, Rcode: n.last.rcode, By: n.last.by, Why: n.last.why,
-			Client: n.last.client.String(), Pod: podOf(n.last.client),
-		})
+		n.Pod = podOf(n.Client)
+		all = append(all, n)
 	}
 	slices.SortFunc(all, func(a, b control.SlowName) int {
 		return cmp.Or(cmp.Compare(b.Worst, a.Worst), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type))
@@ -165,14 +154,13 @@ func (t *troubles) slowNames(now time.Time, most int, podOf func(netip.Addr) str
 }
 
 // troubledClients returns the clients with the most trouble, worst first. podOf names them.
-func (t *troubles) troubledClients(now time.Time, podOf func(netip.Addr) string) []TroubledClient {
+func (t *troubles) troubledClients(now time.Time, podOf func(client string) string) []TroubledClient {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forgetLocked(now)
 	all := []TroubledClient{}
 	for client, e := range t.clients.Entries {
-		addr, _ := netip.ParseAddr(client) // the zero address has no pod
-		of := TroubledClient{Client: client, Pod: podOf(addr)}
+		of := TroubledClient{Client: client, Pod: podOf(client)}
 		for _, minute := range e.Details.minutes.until(now) {
 			of.Slow, of.Failed = of.Slow+minute.slow, of.Failed+minute.failed
 		}

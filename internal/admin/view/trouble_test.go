@@ -11,8 +11,8 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
-func podOf(client netip.Addr) string {
-	if client == netip.MustParseAddr("10.128.0.7") {
+func podOf(client string) string {
+	if client == "10.128.0.7" {
 		return "shop/web"
 	}
 	return ""
@@ -23,23 +23,23 @@ func podOf(client netip.Addr) string {
 // its queries, and A and AAAA were shown as one type.
 func TestTroubles(t *testing.T) {
 	now := time.Now()
-	web, other := netip.MustParseAddr("10.128.0.7"), netip.MustParseAddr("192.0.2.9")
-	query := func(client netip.Addr, took, ago time.Duration) slowQuery {
-		return slowQuery{qtype: "A", rcode: "NOERROR", by: "10.0.0.2", client: client, took: took, at: now.Add(-ago)}
+	const web, other = "10.128.0.7", "192.0.2.9"
+	query := func(name, client string, took, ago time.Duration) control.SlowName {
+		return control.SlowName{Name: name, Type: "A", Rcode: "NOERROR", By: "10.0.0.2", Client: client, Took: took, At: now.Add(-ago)}
 	}
 	record := newTroubles()
-	record.add("dead.example.", query(web, 7*time.Second, 15*time.Minute), true)
-	record.add("dead.example.", query(web, 7*time.Second, 11*time.Minute), true)
-	record.add("old.example.", query(web, time.Second, 11*time.Minute), false)
-	record.add("dead.example.", query(web, 4*time.Second, 8*time.Minute), true)
-	record.add("slow.example.", query(web, 3*time.Second, 2*time.Minute), false)
-	record.add("slow.example.", query(other, 200*time.Millisecond, time.Minute), false)
-	record.add("quick.example.", query(web, time.Millisecond, time.Minute), true)
-	record.add("", query(web, time.Second, time.Minute), true)
-	record.add("dead.example.", query(web, time.Second, 0), true)
-	ipv6 := query(web, 3*time.Second, time.Minute)
-	ipv6.qtype = "AAAA"
-	record.add("slow.example.", ipv6, false)
+	record.add(query("dead.example.", web, 7*time.Second, 15*time.Minute), true)
+	record.add(query("dead.example.", web, 7*time.Second, 11*time.Minute), true)
+	record.add(query("old.example.", web, time.Second, 11*time.Minute), false)
+	record.add(query("dead.example.", web, 4*time.Second, 8*time.Minute), true)
+	record.add(query("slow.example.", web, 3*time.Second, 2*time.Minute), false)
+	record.add(query("slow.example.", other, 200*time.Millisecond, time.Minute), false)
+	record.add(query("quick.example.", web, time.Millisecond, time.Minute), true)
+	record.add(query("", web, time.Second, time.Minute), true)
+	record.add(query("dead.example.", web, time.Second, 0), true)
+	ipv6 := query("slow.example.", web, 3*time.Second, time.Minute)
+	ipv6.Type = "AAAA"
+	record.add(ipv6, false)
 	wantNames := []control.SlowName{
 		{Name: "dead.example.", Type: "A", Count: 2, Worst: 4 * time.Second, Took: time.Second, At: now, Rcode: "NOERROR", By: "10.0.0.2", Client: "10.128.0.7", Pod: "shop/web"},
 		{Name: "slow.example.", Type: "A", Count: 2, Worst: 3 * time.Second, Took: 200 * time.Millisecond, At: now.Add(-time.Minute), Rcode: "NOERROR", By: "10.0.0.2", Client: "192.0.2.9"},
@@ -63,7 +63,7 @@ func TestTroublesAreBounded(t *testing.T) {
 	now, record := time.Now(), newTroubles()
 	for i := range 10 * troubleKeys {
 		client := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
-		record.add(fmt.Sprintf("%d.example.", i), slowQuery{client: client, took: time.Second, at: now}, true)
+		record.add(control.SlowName{Name: fmt.Sprintf("%d.example.", i), Client: client.String(), Took: time.Second, At: now}, true)
 	}
 	if len(record.names.Entries) != troubleKeys || len(record.clients.Entries) != troubleKeys {
 		t.Errorf("got %d names, %d clients", len(record.names.Entries), len(record.clients.Entries))
