@@ -61,9 +61,7 @@ func (n Name) result() string {
 func (n Name) lines() []string {
 	var all []string
 	for _, d := range n.Direct {
-		if words := d.words(); words != "" {
-			all = append(all, words)
-		}
+		all = append(all, d.words())
 	}
 	return all
 }

@@ -26,18 +26,17 @@ var dispatcherDirs = []string{"/etc/NetworkManager/dispatcher.d", "/usr/lib/Netw
 
 // checkHook checks whether NetworkManager finds the hook. The first hook of that name counts.
 func checkHook(s Snapshot) []Finding {
-	without := s.Host.State.NetworkManager == nil
-	switch i := 0; {
-	case len(s.Hooks) == 0 && without:
+	switch {
+	case len(s.Hooks) == 0 && s.Host.State.NetworkManager == nil:
 		return fine("NetworkManager does not run and its hook is not installed: the daemon requests the hook's work itself")
 	case len(s.Hooks) == 0:
 		return []Finding{fail("NetworkManager's hook is not installed ("+filepath.Join(dispatcherDirs[1], hookName)+"): its events have no effect", "reinstall the package node-dns")}
-	case s.Hooks[i].Target == "/dev/null":
-		return []Finding{fail("NetworkManager's hook is disabled: "+s.Hooks[i].Path+" points to /dev/null", "rm "+termtext.Quote(s.Hooks[i].Path))}
-	case !s.Hooks[i].Executable:
-		return []Finding{fail("NetworkManager ignores the hook: "+s.Hooks[i].Path+" is not executable", "chmod 755 "+termtext.Quote(s.Hooks[i].Path))}
+	case s.Hooks[0].Target == "/dev/null":
+		return []Finding{fail("NetworkManager's hook is disabled: "+s.Hooks[0].Path+" points to /dev/null", "rm "+termtext.Quote(s.Hooks[0].Path))}
+	case !s.Hooks[0].Executable:
+		return []Finding{fail("NetworkManager ignores the hook: "+s.Hooks[0].Path+" is not executable", "chmod 755 "+termtext.Quote(s.Hooks[0].Path))}
 	default:
-		return fine("NetworkManager's hook is installed (%s)", s.Hooks[i].Path)
+		return fine("NetworkManager's hook is installed (%s)", s.Hooks[0].Path)
 	}
 }
 

@@ -98,21 +98,29 @@ func (c *wordCount) Read() map[string]uint64 {
 	return maps.Clone(c.count)
 }
 
-// configCount records when and how the configuration files took effect. It is safe for concurrent
-// use.
-type configCount struct {
-	mu     sync.Mutex // guards the fields below
-	taken  time.Time
-	fault  string // current errors in the files; empty if there are none
-	failed uint64
+// guarded is a value for concurrent use.
+type guarded[T any] struct {
+	mu    sync.Mutex // guards value
+	value T
 }
 
-// Take records that the configuration took effect.
-func (c *configCount) Take(now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.taken = now
+func (g *guarded[T]) change(f func(*T)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f(&g.value)
 }
+
+func (g *guarded[T]) read() T {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.value
+}
+
+// configCount records when and how the configuration files took effect.
+type configCount struct{ guarded[ConfigSample] }
+
+// Take records that the configuration took effect.
+func (c *configCount) Take(now time.Time) { c.change(func(s *ConfigSample) { s.Taken = now }) }
 
 // Look records the result of reading the files. An error counts once until it changes.
 func (c *configCount) Look(err error) {
@@ -120,76 +128,51 @@ func (c *configCount) Look(err error) {
 	if err != nil {
 		fault = err.Error()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if fault != "" && fault != c.fault {
-		c.failed++
-	}
-	c.fault = fault
+	c.change(func(s *ConfigSample) {
+		if fault != "" && fault != s.Fault {
+			s.Failed++
+		}
+		s.Fault = fault
+	})
 }
 
-func (c *configCount) read() ConfigSample {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return ConfigSample{Taken: c.taken, Good: c.fault == "", Failed: c.failed}
-}
-
-// healthCount measures the watchdog's checks. It is safe for concurrent use.
-type healthCount struct {
-	mu     sync.Mutex // guards health
-	health HealthSample
-}
+// healthCount measures the watchdog's checks.
+type healthCount struct{ guarded[HealthSample] }
 
 // Timed returns check with its duration recorded.
 func (c *healthCount) Timed(check func(context.Context, time.Duration) error) func(context.Context, time.Duration) error {
 	return func(ctx context.Context, limit time.Duration) error {
 		begin := time.Now()
 		err := check(ctx, limit)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.health.Durations.Add(time.Since(begin), 1)
-		if err != nil {
-			c.health.Failures++
-		}
+		c.change(func(s *HealthSample) {
+			s.Durations.Add(time.Since(begin), 1)
+			if err != nil {
+				s.Failures++
+			}
+		})
 		return err
 	}
 }
 
-func (c *healthCount) read() HealthSample {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.health
-}
-
-// programmingCount measures how long changes of the cluster took to be answered. It is safe for
-// concurrent use.
-type programmingCount struct {
-	mu    sync.Mutex // guards count
-	count Programming
-}
+// programmingCount measures how long changes of the cluster took to be answered.
+type programmingCount struct{ guarded[Programming] }
 
 // Add is the callback cluster.Config.Programmed.
 func (c *programmingCount) Add(change cluster.Programmed) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case change.Outcome == cluster.Future:
-		c.count.Future += change.Slices
-	case change.Outcome == cluster.Past:
-		c.count.Past += change.Slices
-	case change.Outcome == cluster.Many:
-		c.count.Many += change.Slices
-	case change.Headless:
-		c.count.Headless.Add(change.Took)
-	default:
-		c.count.ClusterIP.Add(change.Took)
-	}
-}
-
-func (c *programmingCount) read() Programming {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.count
+	c.change(func(s *Programming) {
+		switch {
+		case change.Outcome == cluster.Future:
+			s.Future += change.Slices
+		case change.Outcome == cluster.Past:
+			s.Past += change.Slices
+		case change.Outcome == cluster.Many:
+			s.Many += change.Slices
+		case change.Headless:
+			s.Headless.Add(change.Took)
+		default:
+			s.ClusterIP.Add(change.Took)
+		}
+	})
 }
 
 // maxRequests limits the number of request kinds, in addition to one for all others. An API server

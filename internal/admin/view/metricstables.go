@@ -256,7 +256,7 @@ var hostRows = []row{
 	}),
 
 	gauge("config_last_reload_success_timestamp_seconds", "Time of the last successful load of the configuration files.", nil, number(func(s *Sample) float64 { return float64(s.Config.Taken.UnixMilli()) / 1000 })),
-	gauge("config_last_reload_successful", "Whether the current configuration files are in use; 0 if they have an error.", nil, truth(func(s *Sample) bool { return s.Config.Good })),
+	gauge("config_last_reload_successful", "Whether the current configuration files are in use; 0 if they have an error.", nil, truth(func(s *Sample) bool { return s.Config.Fault == "" })),
 	counter("reload_failed_total", "Failed loads of the configuration files.", nil, number(func(s *Sample) uint64 { return s.Config.Failed })),
 
 	counter("search_nxdomain_total", "Queries for nonexistent names in the cluster's domain, mostly from search lists.", nil, number(func(s *Sample) uint64 { return s.SearchNXDomain })),

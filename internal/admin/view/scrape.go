@@ -55,7 +55,7 @@ type APIRequest struct{ Code, Method, Host string }
 // ConfigSample describes when and how the configuration files took effect.
 type ConfigSample struct {
 	Taken  time.Time // when a configuration last took effect
-	Good   bool      // whether the current files are in effect
+	Fault  string    // why the current files are not in effect; empty if they are
 	Failed uint64    // number of times that an error prevented it
 }
 
