@@ -44,7 +44,7 @@ type Hub struct {
 	// nil disables it.
 	Watched func(Attention)
 
-	watchers atomic.Pointer[[]*Watcher] // nil if there are no watchers
+	watchers atomic.Pointer[[]*Watcher] // nil before the first watcher
 	mu       sync.Mutex                 // guards changes of watchers
 }
 
@@ -78,7 +78,6 @@ type WatchConfig struct {
 func (h *Hub) Watch(c WatchConfig) (*Watcher, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	have := h.all()
 	if c.Rate == 0 && h.Watching() >= maxWatchers {
 		return nil, ErrTooMany
 	}
@@ -86,7 +85,7 @@ func (h *Hub) Watch(c WatchConfig) (*Watcher, error) {
 	if c.Sampled {
 		w.rate = sampledRate
 	}
-	h.setLocked(append(slices.Clone(have), w))
+	h.setLocked(append(slices.Clone(h.all()), w))
 	return w, nil
 }
 
@@ -120,18 +119,14 @@ func (h *Hub) all() []*Watcher {
 
 func (h *Hub) setLocked(next []*Watcher) {
 	had := attention(h.all())
-	if len(next) == 0 {
-		h.watchers.Store(nil)
-	} else {
-		h.watchers.Store(&next)
-	}
+	h.watchers.Store(&next)
 	if wanted := attention(next); wanted != had && h.Watched != nil {
 		h.Watched(wanted)
 	}
 }
 
 // IsWatched reports whether there are watchers.
-func (h *Hub) IsWatched() bool { return h.watchers.Load() != nil }
+func (h *Hub) IsWatched() bool { return len(h.all()) > 0 }
 
 // Query is a dnsserver.Watch. It allocates no memory for a query that no watcher selects.
 func (h *Hub) Query(seen dnsserver.Seen) {
@@ -188,10 +183,7 @@ func (w *Watcher) Lost() uint64 { return w.lost.Swap(0) }
 func (w *Watcher) Close() {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
-	have := w.hub.all()
-	if next := slices.DeleteFunc(slices.Clone(have), func(other *Watcher) bool { return other == w }); len(next) < len(have) {
-		w.hub.setLocked(next)
-	}
+	w.hub.setLocked(slices.DeleteFunc(slices.Clone(w.hub.all()), func(other *Watcher) bool { return other == w }))
 }
 
 // hasRoom reports whether one more query may be sent now.

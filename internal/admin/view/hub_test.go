@@ -348,7 +348,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if hub.all() != nil {
+	if hub.IsWatched() {
 		t.Error("there are still watchers")
 	}
 }

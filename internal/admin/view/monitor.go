@@ -43,11 +43,8 @@ func (v *View) Monitor(ctx context.Context, asked control.MonitorFilter, send fu
 		return err
 	}
 	w, err := v.Hub.Watch(WatchConfig{Filter: filter, Sampled: asked.Sampled})
-	if errors.Is(err, ErrTooMany) {
+	if err != nil { // ErrTooMany
 		return fmt.Errorf("%w: stop another node-dns monitor first", control.ErrBusy)
-	}
-	if err != nil {
-		return err
 	}
 	defer w.Close()
 	if asked.Sampled {
