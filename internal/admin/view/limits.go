@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -43,21 +42,42 @@ func (s *spell) look(now time.Time, counter uint64) (begins, ends bool) {
 	return begins, ends
 }
 
-// limitWords are the names of the limits in the log, in the order of limitCounters.
-var limitWords = []string{
-	"client not allowed by allowFrom", "clientRateLimit", "pending queries per client",
-	"upstream traffic per client", "pending queries",
-	"dnsForwardMax, or no socket", "connections", "no file descriptor for a connection",
+// loggedLimit is a limit as the log names it.
+type loggedLimit struct {
+	name    string
+	counter uint64
+	client  []any // attributes of a client that hit it; nil if unknown
 }
 
-func limitCounters(l control.Limits) []uint64 {
-	return []uint64{l.Strangers, l.Hasty, l.Crowding, l.Costly, l.Full, l.Upstream, l.TCPRefused, l.NoDescriptors}
+func loggedLimits(l control.Limits) []loggedLimit {
+	crowder := clientAttrs(l.Crowder, l.CrowderPod)
+	return []loggedLimit{
+		{"client not allowed by allowFrom", l.Strangers, clientAttrs(l.Stranger, l.StrangerPod)},
+		{"clientRateLimit", l.Hasty, nil},
+		{"pending queries per client", l.Crowding, crowder},
+		{"upstream traffic per client", l.Costly, crowder},
+		{"pending queries", l.Full, nil},
+		{"dnsForwardMax, or no socket", l.Upstream, nil},
+		{"connections", l.TCPRefused, nil},
+		{"no file descriptor for a connection", l.NoDescriptors, nil},
+	}
+}
+
+// clientAttrs returns the known ones of a client's address and pod.
+func clientAttrs(address, pod string) (attrs []any) {
+	if address != "" {
+		attrs = append(attrs, "client", address)
+	}
+	if pod != "" {
+		attrs = append(attrs, "pod", pod)
+	}
+	return attrs
 }
 
 // WatchLimits logs the beginning and the end of periods in which queries are not served because of
 // a limit. One line per query would be too much.
 func (v *View) WatchLimits(ctx context.Context) error {
-	spells := make([]spell, len(limitWords))
+	spells := map[string]spell{}
 	ticker := time.NewTicker(limitsEvery)
 	defer ticker.Stop()
 	for {
@@ -70,36 +90,22 @@ func (v *View) WatchLimits(ctx context.Context) error {
 	}
 }
 
-func (v *View) logLimits(now time.Time, spells []spell) {
-	limits := v.queryStatus().Limits
-	crowder := []any{"client", limits.Crowder, "pod", limits.CrowderPod}
-	who := [][]any{0: {"client", limits.Stranger, "pod", limits.StrangerPod}, 2: crowder, 3: crowder}
-	for i, counter := range limitCounters(limits) {
-		s := &spells[i]
-		begins, ends := s.look(now, counter)
+// logLimits logs what has changed since the last call. spells has the state of each limit by name.
+func (v *View) logLimits(now time.Time, spells map[string]spell) {
+	for _, l := range loggedLimits(v.queryStatus().Limits) {
+		s := spells[l.name]
+		begins, ends := s.look(now, l.counter)
 		switch {
 		case begins:
-			attrs := []any{"limit", limitWords[i], "count", counter - s.before}
-			if i < len(who) {
-				attrs = append(attrs, known(who[i])...)
-			}
+			attrs := append([]any{"limit", l.name, "count", l.counter - s.before}, l.client...)
 			v.Log.Warn("limit reached: some queries or connections are not served", append(attrs, journal.LimitMet.Attr())...)
 		case ends:
-			v.Log.Info("limit no longer reached", "limit", limitWords[i], "count", counter-s.before, "for", s.last.Sub(s.began).Round(time.Second),
+			v.Log.Info("limit no longer reached", "limit", l.name, "count", l.counter-s.before, "for", s.last.Sub(s.began).Round(time.Second),
 				journal.LimitOver.Attr())
-			*s = spell{counter: counter}
+			s = spell{counter: l.counter}
 		}
+		spells[l.name] = s
 	}
-}
-
-// known drops the pairs whose text is empty.
-func known(pairs []any) (all []any) {
-	for pair := range slices.Chunk(pairs, 2) {
-		if pair[1] != "" {
-			all = append(all, pair...)
-		}
-	}
-	return all
 }
 
 // met is the last client that hit a limit, with its pod. The pod's name is kept after the pod is

@@ -90,7 +90,7 @@ func TestLimitsInLog(t *testing.T) {
 	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
 		t.Fatal(err)
 	}
-	spells := make([]spell, len(limitWords))
+	spells := map[string]spell{}
 	now := time.Now()
 	for range 3 {
 		for range 5 {
