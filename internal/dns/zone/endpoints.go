@@ -101,15 +101,23 @@ type selection struct {
 	ports   portFilter
 }
 
-// add adds the records of the selected ready endpoints. It reports whether there is any, of either
-// address family.
+// maxRecords bounds the records of an answer: four times what the largest message holds. A user who
+// may create a Service could otherwise make one query cost gigabytes: its SRV records are the
+// product of its ports and endpoints.
+const maxRecords = 1 << 14
+
+// add adds the records of the selected ready endpoints, up to maxRecords. It reports whether there
+// is any, of either address family.
 func (l *lookup) add(v *view, pick *selection) (found bool) {
-	zoned := l.hasZone()
+	zoned, walked := l.hasZone(), 0
 	for _, s := range v.slices {
 		if pick.ports.kind > noPort && !pick.ports.any(s.ports) || pick.host.label != nil && l.isImport() && s.cluster != string(pick.cluster) {
 			continue
 		}
 		for c := s.endpoints(); c.next(); {
+			if walked++; walked > maxWalked || len(l.records) >= maxRecords {
+				return found
+			}
 			if !v.isReady(&c) || pick.zone != nil && !foldEqual(c.Zone, pick.zone) ||
 				pick.host.label != nil && !pick.host.matches(l.hostOf(&c)) {
 				continue
@@ -137,7 +145,7 @@ func (l *lookup) addPorts(s *slice, c *cursor, ports *portFilter) {
 	}
 	before := l.shares
 	for _, p := range s.ports {
-		if !ports.matches(p) || p.Number == 0 {
+		if !ports.matches(p) || p.Number == 0 || len(l.records) >= maxRecords {
 			continue
 		}
 		target.port = p.Number

@@ -46,16 +46,24 @@ func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, c
 	case l.verdict == unknown:
 		return nil, errSomePods
 	}
-	m, err := l.unpacked()
+	limit := dns.MaxMsgSize
+	if q.Proto == dnsserver.UDP {
+		limit = maxUDP
+	}
+	m, err := l.unpacked(limit)
 	if err != nil || l.verdict != chased {
 		return m, err
 	}
 	return r.chase(ctx, q, m, chain)
 }
 
-// unpacked returns the answer as a message.
-func (l *lookup) unpacked() (*dns.Msg, error) {
-	l.wire = l.appendResponse(l.wire[:0], asking{limit: dns.MaxMsgSize})
+// maxUDP is the size in bytes of answers to queries over UDP, before a handler shortens them for
+// the client. The thousands of records of a longer answer would be unpacked and packed in vain.
+const maxUDP = 4096
+
+// unpacked returns the answer as a message of at most limit bytes.
+func (l *lookup) unpacked(limit int) (*dns.Msg, error) {
+	l.wire = l.appendResponse(l.wire[:0], asking{limit: limit})
 	m := new(dns.Msg)
 	if err := m.Unpack(l.wire); err != nil {
 		return nil, fmt.Errorf("unpacking an answer: %w", err)

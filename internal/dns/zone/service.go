@@ -180,7 +180,7 @@ func (l *lookup) addAddrsOf(v *view) {
 		}
 	case Headless:
 		for _, s := range v.slices {
-			for c := s.endpoints(); c.next(); {
+			for c := s.endpoints(); len(l.extra) < maxRecords && c.next(); {
 				if v.isReady(&c) {
 					l.addExtra(0, c.Addr)
 				}
