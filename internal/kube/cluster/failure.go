@@ -42,7 +42,7 @@ func (e *statusError) Error() string {
 // withRetryAfter sets the delay from the header. Overloaded servers may send nothing else.
 func (e *statusError) withRetryAfter(header string) *statusError {
 	if seconds, err := strconv.Atoi(header); err == nil && seconds > 0 {
-		e.RetryAfter = time.Duration(seconds) * time.Second
+		e.RetryAfter = time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
 	}
 	return e
 }

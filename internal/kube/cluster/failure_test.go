@@ -9,7 +9,21 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 )
+
+// TestRetryAfterHeader: a number of seconds whose nanoseconds overflow made the next request, and
+// all that followed, go out at once.
+func TestRetryAfterHeader(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"": 0, "-1": 0, "soon": 0, "7": 7 * time.Second, "121": maxRetryAfter, "9223372037": maxRetryAfter, "9223372036854775807": maxRetryAfter,
+	} {
+		err := new(statusError).withRetryAfter(header)
+		if got, wait := retryAfter(err), backoff(1, err); got != want || wait.min < want {
+			t.Errorf("Retry-After: %s: %v, then %v", header, got, wait)
+		}
+	}
+}
 
 // TestPlain: the same fault always has the same text. Each new text is a line in the log.
 func TestPlain(t *testing.T) {
