@@ -85,16 +85,13 @@ func (d *Decoder) convertService(m *meta, from *objectJSON) (any, error) {
 	return d.newService(m, &spec), err
 }
 
-// maxImportIPs bounds the addresses of a ServiceImport. A correct one has one address per family.
-const maxImportIPs = 4
-
 // convertImport converts a ServiceImport to a Service, headless or with the clusterset addresses.
 func (d *Decoder) convertImport(m *meta, from *objectJSON) (any, error) {
 	var spec serviceSpec
 	if from.Spec.Type == "Headless" {
 		spec.clusterIP = []byte("None")
 	} else {
-		for _, ip := range from.Spec.IPs.all[:min(len(from.Spec.IPs.all), maxImportIPs)] {
+		for _, ip := range from.Spec.IPs.all {
 			d.addAddr([]byte(ip))
 		}
 	}

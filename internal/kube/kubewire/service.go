@@ -57,6 +57,10 @@ func (d *Decoder) serviceSpec(message []byte, spec *serviceSpec) error {
 	return f.err
 }
 
+// maxClusterIPs bounds the addresses of a Service or ServiceImport, each of which has an SRV record
+// for each port. A correct one has one address per family.
+const maxClusterIPs = 4
+
 func (d *Decoder) newService(m *meta, spec *serviceSpec) *zone.Service {
 	s := &zone.Service{
 		Key:             m.key(d),
@@ -70,7 +74,7 @@ func (d *Decoder) newService(m *meta, spec *serviceSpec) *zone.Service {
 	case string(spec.clusterIP) == "None":
 		s.Kind = zone.Headless
 	case len(d.addrs) > 0:
-		s.ClusterIPs = slices.Clone(d.addrs)
+		s.ClusterIPs = slices.Clone(d.addrs[:min(len(d.addrs), maxClusterIPs)])
 	default:
 		if addr, ok := parseAddr(spec.clusterIP); ok {
 			s.ClusterIPs = append(s.ClusterIPs, addr)

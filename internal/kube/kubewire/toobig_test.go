@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
@@ -120,4 +121,22 @@ func heap() uint64 {
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
+}
+
+// TestClusterIPsAreBounded: a Service has few addresses, whatever the API says. With 65,536
+// addresses and 4,096 ports, one query for SRV records took a minute.
+func TestClusterIPsAreBounded(t *testing.T) {
+	for kind, member := range map[Kind]string{Services: `"clusterIPs"`, ServiceImports: `"ips"`} {
+		body := `{"metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"web","resourceVersion":"7"},"spec":{` +
+			member + `:["10.0.0.1"` + strings.Repeat(`,"10.0.0.2"`, maxEndpoints) + `]}}]}`
+		_, err := NewDecoder(kind).List(strings.NewReader(body), JSON, func(o Object) error {
+			if n := len(o.Value.(*zone.Service).ClusterIPs); n != maxClusterIPs {
+				t.Errorf("%v: got %d addresses", kind, n)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%v: %v", kind, err)
+		}
+	}
 }
