@@ -1,8 +1,14 @@
 package netns
 
 import (
+	"encoding/binary"
+	"net"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/test/lab"
@@ -46,4 +52,67 @@ func TestStrangers(t *testing.T) {
 	n.l.Await("the removed route to be ignored", func() bool { return refused(asks(stranger, "203.0.113.9")) })
 	n.l.WriteFile("/etc/node-dns/node-dns.yaml", clusterSettings+"upstreams: [\""+n.site.Addr().String()+"\"]\npodCIDRs: [10.128.0.0/14]\nallowFrom: all\n")
 	n.l.Await("allowFrom: all to take effect", func() bool { return answered(asks(stranger, "203.0.113.9")) })
+}
+
+// TestForgedNeighbors: the kernel keeps the answers to addresses that no host of the LAN has in the
+// send buffer for 3 s. 300 queries from such addresses filled the kernel's default buffer, and
+// neighbors that exist got no answer.
+func TestForgedNeighbors(t *testing.T) {
+	const perPacket, defaultBuffer = 768, 212992
+	n := newNode(t, byHand(func(l *lab.Lab) {
+		l.WriteFile("/etc/node-dns/node-dns.yaml", "upstreams: ["+ns1+"]\n")
+		l.WriteFile(resolvConf, "nameserver "+ns1+"\n")
+	}))
+	localhost := new(dns.Msg).SetQuestion("localhost.", dns.TypeA)
+	n.l.Await("the node to answer", func() bool {
+		_, err := dns.Exchange(localhost, nodeIP+":53")
+		return err == nil
+	})
+	query, err := localhost.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := 0
+	err = n.lan.Inside(func() {
+		var one unix.CPUSet // queries that arrive on one CPU reach one socket
+		if err = unix.SchedGetaffinity(0, &one); err == nil {
+			for cpu := 0; one.Count() > 1; cpu++ {
+				one.Clear(cpu)
+			}
+			err = unix.SchedSetaffinity(0, &one)
+		}
+		raw, failed := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW)
+		if err != nil || failed != nil {
+			t.Error(err, failed)
+			return
+		}
+		defer unix.Close(raw)
+		for i := range defaultBuffer * 14 / 10 / perPacket {
+			packet := forged(net.IPv4(10, 77, 0, byte(101+i%100)), net.ParseIP(nodeIP), query)
+			if err := unix.Sendto(raw, packet, 0, &unix.SockaddrInet4{Addr: [4]byte(net.ParseIP(nodeIP).To4())}); err != nil {
+				t.Error(err)
+			}
+		}
+		for range 5 {
+			client := dns.Client{Timeout: 2 * time.Second}
+			if _, _, err := client.Exchange(localhost, nodeIP+":53"); err == nil {
+				answered++
+			}
+		}
+	})
+	if err != nil || answered != 5 {
+		t.Errorf("%d of 5 queries of a neighbor were answered, %v", answered, err)
+	}
+}
+
+// forged returns an IPv4 packet with a UDP datagram for port 53.
+func forged(from, to net.IP, payload []byte) []byte {
+	packet := make([]byte, 28, 28+len(payload)) // the kernel adds the total length, ID and checksum
+	packet[0], packet[8], packet[9] = 4<<4|5, 64, unix.IPPROTO_UDP
+	copy(packet[12:], from.To4())
+	copy(packet[16:], to.To4())
+	binary.BigEndian.PutUint16(packet[20:], 40000)
+	binary.BigEndian.PutUint16(packet[22:], 53)
+	binary.BigEndian.PutUint16(packet[24:], uint16(8+len(payload)))
+	return append(packet, payload...)
 }
