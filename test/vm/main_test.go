@@ -57,13 +57,16 @@ func macros() rpmbuild.Macros {
 	return rpmbuild.Systemd
 }
 
+// debian is the name of Debian's policy in policies.
+const debian = "debian"
+
 // policies returns the guests' policies by name; "" is Debian's. Debian 13's policy declares a role
 // twice, which the semodule of Debian 12, where this runs, rejects. That guest is only for RHEL
 // 10's policy.
 func policies() map[string]string {
-	found := map[string]string{"debian": ""}
+	found := map[string]string{debian: ""}
 	if suite() == "trixie" {
-		delete(found, "debian")
+		delete(found, debian)
 	}
 	for _, dir := range filepath.SplitList(os.Getenv("SELINUX_POLICY")) {
 		name := filepath.Base(dir)
@@ -141,29 +144,35 @@ func newNode(t *testing.T, policy string, confined bool) *guest {
 
 func (g *guest) install() {
 	g.t.Helper()
-	p := rpmbuild.Build(g.t, 1, macros())
-	g.Resume()
-	g.Push(router, "/srv/rpm", rpmbuild.SystemdPackage(g.t), p.Main)
-	g.Run("rpm --install /srv/rpm/systemd-*.rpm")
-	g.Run("rpm --install /srv/rpm/node-dns-[0-9]*.rpm")
+	p, systemd := rpmbuild.Build(g.t, 1, macros()), rpmbuild.SystemdPackage(g.t)
+	g.Resume(systemd+" "+prepared, func() {
+		g.Push(router, "/srv/rpm", systemd)
+		g.Run("rpm --install /srv/rpm/systemd-*.rpm")
+		g.Run(prepared)
+	})
 	if g.confined { // the image already has the policy of node-dns-selinux; the package only adds a drop-in
 		g.Push(router, "/usr/lib/systemd/system/node-dns.service.d", filepath.Join(rpmbuild.Root(g.t), "packaging/selinux/node-dns.service.conf"))
 	}
+	g.Push(router, "/srv/rpm", p.Main)
+	g.Run("rpm --install /srv/rpm/node-dns-[0-9]*.rpm")
 	g.relabel()
-	// RHEL sets a time zone. Without the right to read it, the daemon logged times in UTC, with a
-	// denial at each start.
-	g.Run("[ -e /etc/localtime ] || { mkdir -p /usr/share/zoneinfo && touch /usr/share/zoneinfo/Site && ln -s ../usr/share/zoneinfo/Site /etc/localtime; }; " +
-		"restorecon -RF /usr/share/zoneinfo /etc/localtime")
-	// The units' limits are for a machine that is 10 to 30 times faster. A busy guest killed the
-	// helper after 1 s, and ended the hook.
-	for unit, limits := range map[string]string{
-		"node-dns": `WatchdogSec=30\nTimeoutSec=300`, "node-dns-intercept": `WatchdogSec=30\nTimeoutSec=300`, "node-dns-apply": "TimeoutSec=300",
-	} {
-		dir := "/etc/systemd/system/" + unit + ".service.d"
-		g.Run("mkdir -p " + dir + " && printf '[Service]\\n" + limits + "\\n' >" + dir + "/slow.conf")
-	}
-	g.Run("systemctl daemon-reload")
 }
+
+// prepared is what a guest has before the package is installed.
+//
+// RHEL sets a time zone. Without the right to read it, the daemon logged times in UTC, with a
+// denial at each start.
+//
+// The units' limits are for a machine that is 10 to 30 times faster. A busy guest killed the helper
+// after 1 s, and ended the hook.
+const prepared = `
+[ -e /etc/localtime ] || { mkdir -p /usr/share/zoneinfo && touch /usr/share/zoneinfo/Site && ln -s ../usr/share/zoneinfo/Site /etc/localtime; }
+restorecon -RF /usr/share/zoneinfo /etc/localtime
+slow() {
+	mkdir -p /etc/systemd/system/$1.service.d && printf "[Service]\n$2" >/etc/systemd/system/$1.service.d/slow.conf
+}
+slow node-dns 'WatchdogSec=30\nTimeoutSec=300\n' && slow node-dns-intercept 'WatchdogSec=30\nTimeoutSec=300\n' && slow node-dns-apply 'TimeoutSec=300\n'
+`
 
 // relabel does the work of rpm's SELinux plugin on RHEL. Debian's rpm has none.
 func (g *guest) relabel() {

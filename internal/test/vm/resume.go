@@ -17,14 +17,18 @@ import (
 // was booted once, for the first such test, and whose memory and disk are cached next to the image.
 // That takes a few seconds.
 //
+// prepare changes the machine after its boot, before it is cached; key identifies what prepare
+// does. It must not call lab.Cached.
+//
 // The machine has one card. The addresses of its network must be the same in all tests that share
 // an image.
-func (m *Machine) Resume() {
+func (m *Machine) Resume(key string, prepare func()) {
 	m.t.Helper()
 	hardware := strings.ReplaceAll(strings.Join(m.argv(), " "), m.dir, "")
-	booted, err := lab.Cached("vm booted "+m.base+" "+hardware, func(dir string) error {
+	booted, err := lab.Cached("vm booted "+m.base+" "+hardware+" "+key, func(dir string) error {
 		m.Boot()
 		m.Await("the guest to be on the network", "nmcli -t -f STATE general | grep -qx connected")
+		prepare()
 		m.Run("systemctl is-system-running --wait || true; sync")
 		// With more than one emulated processor, QEMU 7.2 loses memory writes if it saves a running
 		// guest.
