@@ -131,7 +131,8 @@ func CompressedHIP(query []byte) [][]byte {
 }
 
 // CostlyInTurn is a Faults.Raw: the Costly responses of the given kinds, in turn. The names in
-// queries must be as long as name.
+// queries must be as long as name. The root, which checks of a silent server query for, gets an
+// empty response.
 func CostlyInTurn(name string, qtype uint16, kinds ...string) func(query []byte) [][]byte {
 	all := Costly(name, qtype)
 	for _, kind := range kinds {
@@ -141,6 +142,11 @@ func CostlyInTurn(name string, qtype uint16, kinds ...string) func(query []byte)
 	}
 	var n atomic.Int64
 	return func(query []byte) [][]byte {
+		if query[12] == 0 {
+			response := bytes.Clone(query)
+			response[2] |= 0x80
+			return [][]byte{response}
+		}
 		response := bytes.Clone(all[kinds[int(n.Add(1)-1)%len(kinds)]])
 		copy(response, query[:2])
 		copy(response[12:], query[12:12+len(name)+1])

@@ -2,6 +2,7 @@ package dnstest_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -226,5 +227,20 @@ func TestFaults(t *testing.T) {
 				t.Errorf("over UDP\ngot  %q\nwant %q", got, row.udp)
 			}
 		})
+	}
+}
+
+// TestCostlyInTurnAnswersChecks: on a busy machine a resolver checks a server by a query for the
+// root. It ended the test program.
+func TestCostlyInTurnAnswersChecks(t *testing.T) {
+	raw := dnstest.CostlyInTurn(strings.Repeat("a.", 87), dns.TypeA, "a zone of the last alias alone")
+	check := new(dns.Msg).SetQuestion(".", dns.TypeNS)
+	query, err := check.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var response dns.Msg
+	if err := response.Unpack(raw(query)[0]); err != nil || !response.Response || response.Id != check.Id || len(response.Answer) > 0 {
+		t.Errorf("got %v, %v", &response, err)
 	}
 }
