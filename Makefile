@@ -117,7 +117,7 @@ manifests:
 
 # Tests that are skipped or short with -race, which uses memory and ten times the CPU time. They
 # measure memory, or compute in one goroutine, or count what a race does not change.
-UNRACED = TestServeWireAllocates|TestAppendResponseAllocates|TestHugeCache|TestHotNamesSurviveAScan|TestOneSilentServer|TestLawsOnRandomHosts|TestLawsViaResolved|TestTooBig|TestKeptByDecoder|TestListInPieces|TestBounds|TestWideServices
+UNRACED = TestServeWireAllocates|TestAppendResponseAllocates|TestHugeCache|TestHotNamesSurviveAScan|TestOneSilentServer|TestLawsOnRandomHosts|TestLawsViaResolved|TestTooBig|TestKeptByDecoder|TestListInPieces|TestBounds|TestWideServices|TestReady|TestReadyIsBounded|TestHistories
 
 # vet with -race: the tests then use the same compiled packages. They run no vet of their own.
 test:

@@ -15,6 +15,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestChanges: each step reports whether it may change an answer.
@@ -273,6 +274,9 @@ func transcribers(t testing.TB) (resolvers []*zone.Resolver, queries [][]byte) {
 // TestHistories: after any history, the next Snapshot gives the same answers as one built from the
 // final objects, and earlier Snapshots give the same answers as before.
 func TestHistories(t *testing.T) {
+	if lab.RaceEnabled {
+		t.Skip("computes in one goroutine; make test runs it without -race")
+	}
 	resolvers, queries := transcribers(t)
 	for seed := range seeds {
 		h := newHistory(seed)

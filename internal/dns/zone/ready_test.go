@@ -13,6 +13,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // wire returns query in the form that dnsserver passes on.
@@ -79,6 +80,9 @@ func readyNames() (all []string) {
 // TestReady: each ready response equals the composed one byte by byte, for each client and each
 // rotation. Every short response to a repeated question is ready.
 func TestReady(t *testing.T) {
+	if lab.RaceEnabled {
+		t.Skip("computes in one goroutine; make test runs it without -race")
+	}
 	types := []uint16{
 		dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypePTR, dns.TypeTXT, dns.TypeNS, dns.TypeSOA, dns.TypeCNAME, dns.TypeANY, dns.TypeMX,
 		dns.TypeHTTPS, dns.TypeDS, 65535,
@@ -259,6 +263,9 @@ func TestReadyOfItsSnapshot(t *testing.T) {
 // TestReadyIsBounded: any number of names that are queried repeatedly take no more than the
 // documented memory.
 func TestReadyIsBounded(t *testing.T) {
+	if lab.RaceEnabled {
+		t.Skip("computes in one goroutine; make test runs it without -race")
+	}
 	resolver := bigResolver(t, zone.Config{TTL: -1, NegativeTTL: -1})
 	kept := heapOf(func() any {
 		for i := range 100_000 {
