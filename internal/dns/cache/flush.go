@@ -26,31 +26,20 @@ func (c *Cache) Flush(match func(Remembered) bool) int {
 func (s *store) flush(match func(*entry) bool) (removed int) {
 	s.epoch.Add(1)
 	var found []*entry
+	step := len(s.shards)
 	for i := range s.shards {
-		h := &s.shards[i]
-		for from := i; from < len(*s.chains.Load()); from += flushStep * len(s.shards) {
-			found = s.gather(found[:0], h, from)
+		for from := i; from < len(*s.chains.Load()); from += flushStep * step {
+			found = s.gather(found[:0], from, step, from+flushStep*step)
 			gone := found[:0]
 			for _, e := range found {
 				if match(e) {
 					gone = append(gone, e)
 				}
 			}
-			removed += s.removeAll(h, gone)
+			removed += s.removeAll(&s.shards[i], gone)
 		}
 	}
 	return removed
-}
-
-// gather appends the entries of one step: chains of one shard, starting at from.
-func (s *store) gather(found []*entry, h *shard, from int) []*entry {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	chains := *s.chains.Load()
-	for i := from; i < min(from+flushStep*len(s.shards), len(chains)); i += len(s.shards) {
-		found = appendChain(found, chains[i].Load())
-	}
-	return found
 }
 
 // removeAll removes entries of one shard, skipping those that are already gone, and returns the

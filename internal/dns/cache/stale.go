@@ -144,20 +144,24 @@ func (c *Cache) refresh(q *dnsserver.Query, e *entry) {
 	if !c.mayRefresh(q.Name, e) {
 		return
 	}
-	again := &dnsserver.Query{Msg: q.Msg, Name: q.Name, Client: q.Client, Local: q.Local, Proto: q.Proto}
+	c.refetch(&dnsserver.Query{Msg: q.Msg, Name: q.Name, Client: q.Client, Local: q.Local, Proto: q.Proto}, e)
+}
+
+// refetch fetches the response of an entry without a waiting client, after mayRefresh.
+func (c *Cache) refetch(q *dnsserver.Query, e *entry) {
 	c.run(func() {
 		defer c.refreshed(q.Name, e)
 		ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 		defer cancel()
-		_, _ = c.fetch(ctx, again, e.key()) // the client has its answer
+		_, _ = c.fetch(ctx, q, e.key())
 	})
 }
 
 // mayRefresh reports whether the entry should be refreshed now. If so, no other caller may until
 // refreshed.
 func (c *Cache) mayRefresh(name dnsname.Name, e *entry) bool {
-	now := c.elapsed()
-	return e.again.Load() <= ticks(now) && c.stale.mayProbe(name) && e.claim(now)
+	at := e.again.Load()
+	return at <= ticks(c.elapsed()) && c.stale.mayProbe(name) && e.again.CompareAndSwap(at, math.MaxUint32)
 }
 
 // refreshed records the end of a refresh. While no server is known to be alive, mayProbe decides
@@ -185,18 +189,7 @@ func (c *Cache) prefetch(e *entry) {
 		q.Msg.SetEdns0(udpSize, true)
 	}
 	c.prefetched.Add(1)
-	c.run(func() {
-		defer c.refreshed(q.Name, e)
-		ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
-		defer cancel()
-		_, _ = c.fetch(ctx, q, e.key())
-	})
-}
-
-// claim reports whether the entry should be refreshed. If so, no other caller may until refreshed.
-func (e *entry) claim(now time.Duration) bool {
-	at := e.again.Load()
-	return at <= ticks(now) && e.again.CompareAndSwap(at, math.MaxUint32)
+	c.refetch(q, e)
 }
 
 // ticks converts to units of 67 ms; 32 bits hold nine years.

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"encoding/binary"
+	"math"
 	"time"
 
 	"github.com/miekg/dns"
@@ -22,27 +23,22 @@ type Remembered struct {
 // returns false. It holds no lock while visit runs and reads only a few entries ahead, so it may
 // miss entries that are added, removed or replaced during the walk. visit may take its time and may
 // call the Cache.
-func (c *Cache) Walk(visit func(Remembered) bool) {
-	if c.store == nil {
-		return
-	}
-	c.walk(visit, c.mayBeGiven)
-}
+func (c *Cache) Walk(visit func(Remembered) bool) { c.walk(visit, c.mayBeGiven) }
 
 // WalkFailures is Walk for failures stored within the given time, including expired ones. A failure
 // stays until another response needs its place.
 func (c *Cache) WalkFailures(within time.Duration, visit func(Remembered) bool) {
-	if c.store == nil {
-		return
-	}
 	c.walk(visit, func(e *entry, now time.Duration) bool { return e.isFailure() && now-e.stored <= within })
 }
 
 func (c *Cache) walk(visit func(Remembered) bool, wanted func(e *entry, now time.Duration) bool) {
+	if c.store == nil {
+		return
+	}
 	var found []*entry
 	n := len(*c.store.chains.Load())
 	for i := range n {
-		found = c.store.gatherOf(found[:0], i, n)
+		found = c.store.gather(found[:0], i, n, math.MaxInt) // chain i, or those that it was split into
 		if len(found) == 0 {
 			continue
 		}
@@ -63,13 +59,14 @@ func (c *Cache) mayBeGiven(e *entry, now time.Duration) bool {
 	return e.isUsable(now, c.stale.life) && c.limits.limit(e.describe(now).Name) == 0
 }
 
-// gatherOf appends the entries that were in chain i of n chains, or would have been.
-func (s *store) gatherOf(found []*entry, i, n int) []*entry {
-	h := s.shardOf(uint64(i))
+// gather appends the entries of every step-th chain from first on, before end. All of them belong
+// to one shard, because step is a multiple of the number of shards.
+func (s *store) gather(found []*entry, first, step, end int) []*entry {
+	h := s.shardOf(uint64(first))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	chains := *s.chains.Load()
-	for ; i < len(chains); i += n {
+	for i := first; i < min(end, len(chains)); i += step {
 		found = appendChain(found, chains[i].Load())
 	}
 	return found
