@@ -39,15 +39,9 @@ func filterAnswers(m *dns.Msg, o dnsmasqconf.Options) {
 		}
 		return rrtype == dns.TypeA && o.FilterA || rrtype == dns.TypeAAAA && o.FilterAAAA
 	})
-	if len(m.Answer) == before {
-		return
+	if len(m.Answer) < before {
+		dnsserver.Explain(m, dns.ExtendedErrorCodeFiltered, "")
 	}
-	opt := m.IsEdns0()
-	if opt == nil {
-		opt = &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
-		m.Extra = append(m.Extra, opt)
-	}
-	opt.Option = append(opt.Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeFiltered})
 }
 
 // refuseWindows implements dnsmasq's filterwin2k: queries that Windows sends all the time get

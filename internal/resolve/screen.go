@@ -123,10 +123,7 @@ func anyHint(m *dns.Msg, is func(netip.Addr) bool) bool {
 // blocked removes all records and adds EDE code 15 (RFC 8914), as dnsmasq does.
 func blocked(m *dns.Msg, rcode int) *dns.Msg {
 	m.Rcode = rcode
-	m.Answer, m.Ns = nil, nil
-	m.Extra = []dns.RR{&dns.OPT{
-		Hdr:    dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT},
-		Option: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeBlocked}},
-	}}
+	m.Answer, m.Ns, m.Extra = nil, nil, nil
+	dnsserver.Explain(m, dns.ExtendedErrorCodeBlocked, "")
 	return m
 }

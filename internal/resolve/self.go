@@ -29,7 +29,7 @@ func (r *Resolver) chaos(s *state, q *dnsserver.Query) *dns.Msg {
 	question := q.Msg.Question[0]
 	if !s.IsThisHost(q.Client.Addr()) {
 		m := reply(q, dns.RcodeRefused)
-		explain(m, dns.ExtendedErrorCodeProhibited, nameserver.OnlyThisHost)
+		dnsserver.Explain(m, dns.ExtendedErrorCodeProhibited, nameserver.OnlyThisHost)
 		return m
 	}
 	if question.Qtype != dns.TypeTXT && question.Qtype != dns.TypeANY {
@@ -57,13 +57,6 @@ func (r *Resolver) chaos(s *state, q *dnsserver.Query) *dns.Msg {
 		Txt: texts,
 	}}
 	return m
-}
-
-// explain adds an Extended DNS Error (RFC 8914) to a response that has no OPT record yet.
-func explain(m *dns.Msg, code uint16, text string) {
-	m.Extra = append(m.Extra, &dns.OPT{
-		Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}, Option: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: code, ExtraText: text}},
-	})
 }
 
 func reply(q *dnsserver.Query, rcode int) *dns.Msg {

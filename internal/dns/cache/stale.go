@@ -100,9 +100,7 @@ func staleResponse(q *dnsserver.Query, e *entry, ttl uint32) *dns.Msg {
 		code = dns.ExtendedErrorCodeStaleNXDOMAINAnswer
 	}
 	eachTTL(m, func(uint32) uint32 { return ttl })
-	opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
-	opt.Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: code}}
-	m.Extra = append(m.Extra, opt)
+	dnsserver.Explain(m, code, "")
 	return m
 }
 

@@ -160,6 +160,16 @@ func pack(out *dns.Msg, limit int, buf []byte) (wire []byte, truncated bool, err
 	return wire, cut.Truncated, nil
 }
 
+// Explain adds an Extended DNS Error (RFC 8914) to a Handler's response.
+func Explain(m *dns.Msg, code uint16, text string) {
+	opt := m.IsEdns0()
+	if opt == nil {
+		opt = newOPT()
+		m.Extra = append(m.Extra, opt)
+	}
+	opt.Option = append(opt.Option, &dns.EDNS0_EDE{InfoCode: code, ExtraText: text})
+}
+
 // ExtendedError is an error that tells the client why there is no answer, as an Extended DNS Error
 // (RFC 8914).
 type ExtendedError struct {

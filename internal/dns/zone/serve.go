@@ -69,9 +69,7 @@ func (l *lookup) unpacked(limit int) (*dns.Msg, error) {
 		return nil, fmt.Errorf("unpacking an answer: %w", err)
 	}
 	if l.snapshot.stale {
-		opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
-		opt.Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: l.staleCode(), ExtraText: staleText}}
-		m.Extra = append(m.Extra, opt)
+		dnsserver.Explain(m, l.staleCode(), staleText)
 	}
 	return m, nil
 }
