@@ -54,7 +54,7 @@ func followAlias(ctx context.Context, q *dnsserver.Query, m *dns.Msg, target str
 	if n == maxAliases {
 		return nil, errManyAliases
 	}
-	rest, err := list.answer(context.WithValue(ctx, aliasesSoFar{}, n+1), q.Onward(target))
+	rest, err := list.ServeDNS(context.WithValue(ctx, aliasesSoFar{}, n+1), q.Onward(target))
 	if err != nil || rest == nil {
 		return nil, err
 	}

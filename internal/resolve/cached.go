@@ -35,7 +35,7 @@ func (r *Resolver) missed(ctx context.Context, q *dnsserver.Query) (*dns.Msg, er
 	if t := q.Trace(); t != nil {
 		t.Note(notRemembered(q))
 	}
-	return rest{r, r.state.Load(), screenAt, false}.answer(ctx, q)
+	return rest{r, r.state.Load(), screenAt, false}.ServeDNS(ctx, q)
 }
 
 // notRemembered returns the reason, for a trace, why the cache does not answer.

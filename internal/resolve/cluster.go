@@ -21,11 +21,11 @@ const clusterPatience = 500 * time.Millisecond
 func serveCluster(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	apex := s.zoneOf(q.Domain())
 	if next.foreign || apex.IsZero() {
-		return next.answer(ctx, q)
+		return next.ServeDNS(ctx, q)
 	}
 	r, remembered := next.r, rest{next.r, s, anyAt, false}
 	if len(s.Overrides) > 0 && s.IsOverridden(q.Domain()) {
-		return remembered.answer(ctx, q)
+		return remembered.ServeDNS(ctx, q)
 	}
 	if s.zone == nil && len(s.ClusterDNS) == 0 {
 		return nil, &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNotReady, Text: "no cluster DNS server is known for " + apex.String()}
@@ -33,23 +33,23 @@ func serveCluster(ctx context.Context, s *state, q *dnsserver.Query, next rest) 
 	// The servers may not know the cluster-set domain.
 	hasServers := len(s.ClusterDNS) > 0 && !s.IsOfClusterSet(q.Domain())
 	if s.zone == nil {
-		return remembered.answer(ctx, q)
+		return remembered.ServeDNS(ctx, q)
 	}
 	if !hasServers && s.zone.Snapshot() == nil {
 		r.names.await(ctx)
 		if now := r.state.Load(); now != s { // the new state has the data that was awaited
-			return rest{r, now, next.from - 1, false}.answer(ctx, q)
+			return rest{r, now, next.from - 1, false}.ServeDNS(ctx, q)
 		}
 	}
 	snapshot := s.zone.Snapshot()
 	switch {
 	case !hasServers:
 	case snapshot == nil:
-		return remembered.answer(ctx, q)
+		return remembered.ServeDNS(ctx, q)
 	case snapshot.IsStale():
 		limited, cancel := context.WithTimeout(ctx, clusterPatience)
 		defer cancel()
-		if m, err := remembered.answer(limited, q); err == nil && m != nil && m.Rcode != dns.RcodeServerFailure {
+		if m, err := remembered.ServeDNS(limited, q); err == nil && m != nil && m.Rcode != dns.RcodeServerFailure {
 			return m, nil
 		}
 	}

@@ -52,8 +52,8 @@ type rest struct {
 
 var _ dnsserver.Handler = rest{}
 
-// answer answers q with the rest of the list.
-func (n rest) answer(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+// ServeDNS answers q with the rest of the list.
+func (n rest) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	here := n.from
 	n.from++
 	if t := q.Trace(); t != nil {
@@ -62,16 +62,11 @@ func (n rest) answer(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) 
 	return n.r.order[here].handle(ctx, n.s, q, n)
 }
 
-// traced calls the current handler with tracing. It is separate from answer, where its closure
+// traced calls the current handler with tracing. It is separate from ServeDNS, where its closure
 // would be allocated for every query.
 func (n rest) traced(ctx context.Context, q *dnsserver.Query, here int, t *dnsserver.Trace) (*dns.Msg, error) {
 	h := n.r.order[here]
 	return t.Enter(h.name, q, func() (*dns.Msg, error) { return h.handle(ctx, n.s, q, n) })
-}
-
-// ServeDNS implements dnsserver.Handler.
-func (n rest) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	return n.answer(ctx, q)
 }
 
 // verdict is a handler's decision about a query that was not parsed.

@@ -18,7 +18,7 @@ const localTTL = 3600
 // serveLocalhost answers localhost and names below it (RFC 6761 section 6.3).
 func serveLocalhost(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !isLocalhost([]byte(q.Name.String())) {
-		return next.answer(ctx, q)
+		return next.ServeDNS(ctx, q)
 	}
 	q.Origin = dnsserver.OriginLocalhost
 	m, question := reply(q, dns.RcodeSuccess), q.Msg.Question[0]
@@ -48,7 +48,7 @@ func refusePlain(ctx context.Context, s *state, q *dnsserver.Query, next rest) (
 	qtype := q.Msg.Question[0].Qtype
 	isPlain := s.Config.DomainNeeded && q.Name.Labels() == 1 && (qtype == dns.TypeA || qtype == dns.TypeAAAA)
 	if !isPlain || next.r.isRouted(q.Name) || s.Local.Exists(q.Name) {
-		return next.answer(ctx, q)
+		return next.ServeDNS(ctx, q)
 	}
 	q.Origin = dnsserver.OriginRule
 	return reply(q, dns.RcodeNameError), nil

@@ -14,7 +14,7 @@ import (
 // are queried further down the list, but an NXDOMAIN from there is ignored.
 func serveLocalData(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if s.Local.IsEmpty() {
-		return next.answer(ctx, q)
+		return next.ServeDNS(ctx, q)
 	}
 	if answer, ok := s.Local.Answer(q.Msg.Question[0], q.Name, next.r.routedLabels(s, q.Name), s.near(q.Local.Addr())); ok {
 		if q.Msg.Question[0].Qtype == dns.TypeANY {
@@ -26,7 +26,7 @@ func serveLocalData(ctx context.Context, s *state, q *dnsserver.Query, next rest
 		m.Answer = answer
 		return m, nil
 	}
-	m, err := next.answer(ctx, q)
+	m, err := next.ServeDNS(ctx, q)
 	if m != nil && m.Rcode == dns.RcodeNameError && s.Local.Exists(q.Name) {
 		m.Rcode = dns.RcodeSuccess
 	}

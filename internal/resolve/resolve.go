@@ -54,7 +54,7 @@ func (r *Resolver) GiveUp() { r.forward.Close() }
 // ServeDNS implements dnsserver.Handler.
 func (r *Resolver) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	s := r.state.Load()
-	m, err := rest{r, s, 0, false}.answer(ctx, q)
+	m, err := rest{r, s, 0, false}.ServeDNS(ctx, q)
 	if m != nil && m.Rcode == dns.RcodeNameError && s.IsOfCluster(q.Domain()) {
 		r.absent.Add()
 	}
@@ -97,7 +97,7 @@ func (r *Resolver) NamespaceOf(client netip.Addr) string {
 func (r *Resolver) Addrs(ctx context.Context, name dnsname.Name) (addrs []netip.Addr, err error) {
 	for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA} {
 		q := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(name.String(), qtype), Name: name, Proto: dnsserver.TCP}
-		m, failed := rest{r, r.state.Load(), selfAt, false}.answer(ctx, q)
+		m, failed := rest{r, r.state.Load(), selfAt, false}.ServeDNS(ctx, q)
 		if failed != nil {
 			err = failed
 			continue

@@ -17,7 +17,7 @@ import (
 // answers, including the cluster's, which dnsmasq gets from an upstream. The query is still
 // resolved, so that names that do not exist get NXDOMAIN.
 func filterAddresses(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
-	m, err := next.answer(ctx, q)
+	m, err := next.ServeDNS(ctx, q)
 	if m != nil && (s.Options.FilterA || s.Options.FilterAAAA) {
 		filterAnswers(m, s.Options)
 	}
@@ -48,7 +48,7 @@ func filterAnswers(m *dns.Msg, o dnsmasqconf.Options) {
 // NXDOMAIN.
 func refuseWindows(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !s.Options.FilterWin2K || !asksAsWindows(q.Msg.Question[0]) {
-		return next.answer(ctx, q)
+		return next.ServeDNS(ctx, q)
 	}
 	return ruled(q, dns.RcodeSuccess), nil
 }
@@ -62,7 +62,7 @@ func stopAtWindows(_ *Resolver, s *state, w *walk) verdict {
 // upstream unless there is a route for them.
 func refusePrivate(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !s.Options.BogusPrivate || q.Msg.Question[0].Qtype != dns.TypePTR || !isPrivate(q.Name) || next.r.isRouted(q.Name) {
-		return next.answer(ctx, q)
+		return next.ServeDNS(ctx, q)
 	}
 	return ruled(q, dns.RcodeNameError), nil
 }
@@ -115,7 +115,7 @@ func privateZones() []dnsname.Name {
 // limitTTL implements dnsmasq's max-ttl, which limits the TTL that clients see and not the caching
 // time.
 func limitTTL(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
-	m, err := next.answer(ctx, q)
+	m, err := next.ServeDNS(ctx, q)
 	highest := s.clientTTL()
 	if m == nil || highest == 0 {
 		return m, err
@@ -133,7 +133,7 @@ func limitTTL(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dn
 // 4.2, which tells resolvers that this is an answer.
 func serveMinimalAny(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if q.Msg.Question[0].Qtype != dns.TypeANY {
-		return next.answer(ctx, q)
+		return next.ServeDNS(ctx, q)
 	}
 	q.Origin = dnsserver.OriginRule
 	m := reply(q, dns.RcodeSuccess)

@@ -21,7 +21,7 @@ var errIgnored = errors.New("the response has an ignored address (ignore-address
 // to such names. Then it applies dnsmasq's alias, bogus-nxdomain and stop-dns-rebind. The cache
 // gets the result.
 func screen(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
-	m, err := next.answer(ctx, q)
+	m, err := next.ServeDNS(ctx, q)
 	if m == nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 func serveSelf(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	switch q.Msg.Question[0].Qclass {
 	case dns.ClassINET:
-		return next.answer(ctx, q)
+		return next.ServeDNS(ctx, q)
 	case dns.ClassCHAOS:
 		q.Origin = dnsserver.OriginSelf
 		return next.r.chaos(s, q), nil

@@ -27,7 +27,7 @@ const zoneOfLoopback6 = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0
 // serveSpecial answers names in these domains.
 func serveSpecial(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !isSpecial([]byte(q.Name.String())) || next.r.isRouted(q.Name) || s.Local.Exists(q.Name) {
-		return next.answer(ctx, q)
+		return next.ServeDNS(ctx, q)
 	}
 	q.Origin = dnsserver.OriginRule
 	return specialReply(q), nil
