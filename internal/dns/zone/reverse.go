@@ -118,12 +118,7 @@ const (
 // SkyDNS knows only endpoints with a hostname, and returns one.
 func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 	l.ordered = true
-	l.addClusterIPs(addr)
-	l.leaveOutElsewhere(ours)
-	if len(l.records) == 0 {
-		l.addPointers(addr)
-		l.leaveOutElsewhere(ours)
-	}
+	l.addNames(addr, ours)
 	if imports := l.snapshot.imports; len(l.records) == 0 && imports != nil && l.cfg.clusterSet != nil {
 		l.from = imports
 		if l.snapshot.noImports {
@@ -133,12 +128,7 @@ func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 			l.verdict = unknown
 			return true
 		}
-		l.addClusterIPs(addr)
-		l.leaveOutElsewhere(ours)
-		if len(l.records) == 0 {
-			l.addPointers(addr)
-			l.leaveOutElsewhere(ours)
-		}
+		l.addNames(addr, ours)
 	}
 	if len(l.records) == 0 {
 		l.from = l.snapshot
@@ -152,6 +142,16 @@ func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 		l.records = l.records[:0]
 	}
 	return true
+}
+
+// addNames adds the names of an address in l.from: of its Services, or else of its endpoints.
+func (l *lookup) addNames(addr netip.Addr, ours bool) {
+	l.addClusterIPs(addr)
+	l.leaveOutElsewhere(ours)
+	if len(l.records) == 0 {
+		l.addPointers(addr)
+		l.leaveOutElsewhere(ours)
+	}
 }
 
 // The ranks of PTR records, for sorting.
