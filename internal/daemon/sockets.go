@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -10,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/sys/journal"
@@ -113,29 +110,14 @@ func (s *sockets) Take(proto dnsserver.Proto, addr netip.AddrPort, index int) *o
 		return file
 	}
 	if file := s.units[key]; file != nil {
-		again, err := duplicate(file)
+		fd, err := dnsserver.Dup(file)
 		if err != nil {
 			s.log.Warn("cannot use the socket of a socket unit", "unit", file.Name(), "error", err)
 			return nil
 		}
-		return again
+		return os.NewFile(uintptr(fd), file.Name())
 	}
 	return nil
-}
-
-// duplicate avoids File.Fd, which would make the socket blocking.
-func duplicate(file *os.File) (*os.File, error) {
-	c, err := file.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var fd int
-	var failed error
-	err = c.Control(func(old uintptr) { fd, failed = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) })
-	if err = errors.Join(err, failed); err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
 // Keep implements dnsserver.Sockets.

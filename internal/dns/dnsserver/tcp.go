@@ -29,7 +29,7 @@ var _ socket = (*tcpSocket)(nil)
 // newTCPSocket takes over the socket of l and serves it with the given number of loops.
 func (s *Server) newTCPSocket(l *net.TCPListener, local netip.AddrPort, loops int) (*tcpSocket, error) {
 	defer l.Close() // removes it from the netpoller
-	fd, err := dup(l)
+	fd, err := Dup(l)
 	if err != nil {
 		return nil, err
 	}

@@ -279,7 +279,7 @@ func connect(t *testing.T, cfg Config) (*tcpLoop, rawClient) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	fd, err := dup(listener.(*net.TCPListener))
+	fd, err := Dup(listener.(*net.TCPListener))
 	if err != nil {
 		t.Fatal(err)
 	}

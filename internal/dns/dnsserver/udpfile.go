@@ -24,7 +24,7 @@ type udpFile struct {
 // newUDPFile takes over the socket of c.
 func newUDPFile(c *net.UDPConn) (*udpFile, error) {
 	defer c.Close() // removes it from the netpoller
-	fd, err := dup(c)
+	fd, err := Dup(c)
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +35,9 @@ func newUDPFile(c *net.UDPConn) (*udpFile, error) {
 	return &udpFile{fd: fd}, nil
 }
 
-// dup duplicates the descriptor of a socket, outside Go's netpoller.
-func dup(c syscall.Conn) (fd int, err error) {
+// Dup duplicates the descriptor of a socket, outside Go's netpoller. Unlike File.Fd, it does not
+// make the socket blocking.
+func Dup(c syscall.Conn) (fd int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return -1, err
