@@ -1,10 +1,6 @@
 package nodeconfig
 
-import (
-	"net/netip"
-
-	"gopkg.in/yaml.v3"
-)
+import "net/netip"
 
 // AllowFrom lists the clients that may query this node. The zero AllowFrom allows only this host.
 type AllowFrom struct {
@@ -34,20 +30,10 @@ func parseAllowFrom(text string) (AllowFrom, error) {
 
 // readAllowFrom reads one string, or a list of strings that are combined. An empty list allows only
 // this host. A faulty value counts as a missing key, so that pods keep their DNS.
-func readAllowFrom(r *reader, v value) AllowFrom {
-	parts, ok := []value{v}, true
-	if v.node.Kind != yaml.ScalarNode {
-		parts, ok = r.list(v, maxPrefixes, asAllowFrom.expected+", or a list of these")
+func readAllowFrom(r *reader, v value, c *Config) {
+	c.AllowFrom = AllowFrom{}
+	for _, a := range oneOrMany(r, v, maxPrefixes, asAllowFrom) {
+		c.AllowFrom.All, c.AllowFrom.Local = c.AllowFrom.All || a.All, c.AllowFrom.Local || a.Local
+		c.AllowFrom.Networks = append(c.AllowFrom.Networks, a.Networks...)
 	}
-	var allow AllowFrom
-	for _, part := range parts {
-		a, isOne := one(r, part, asAllowFrom)
-		ok = ok && isOne
-		allow.All, allow.Local = allow.All || a.All, allow.Local || a.Local
-		allow.Networks = append(allow.Networks, a.Networks...)
-	}
-	if !ok {
-		return defaults().AllowFrom
-	}
-	return allow
 }

@@ -127,58 +127,28 @@ var resolverKeys = []key[Config]{
 		}
 	}},
 	{name: "nodeName", read: readNodeName},
-	{name: "zoneProfile", read: func(r *reader, v value, c *Config) {
-		c.Resolver.Profile, _ = one(r, v, asProfile)
-	}},
-	{name: "pods", read: func(r *reader, v value, c *Config) {
-		c.Resolver.PodNames, _ = one(r, v, asPodNames)
-	}},
-	{name: "endpointPodNames", read: func(r *reader, v value, c *Config) {
-		c.Resolver.EndpointPodNames, _ = r.boolean(v)
-	}},
-	{name: "ignoreEmptyService", read: func(r *reader, v value, c *Config) {
-		c.Resolver.IgnoreEmptyService, _ = r.boolean(v)
-	}},
-	{name: "zonalNames", read: func(r *reader, v value, c *Config) {
-		c.Resolver.ZonalNames, _ = r.boolean(v)
-	}},
-	{name: "sameZoneFirst", read: func(r *reader, v value, c *Config) {
-		c.Resolver.SameZoneFirst, _ = r.boolean(v)
-	}},
-	{name: "fromCluster", read: func(r *reader, v value, c *Config) {
-		c.Resolver.FromCluster, _ = r.boolean(v)
-	}},
-	{name: "namespaces", read: func(r *reader, v value, c *Config) {
-		c.Resolver.Namespaces, _ = many(r, v, maxRoutes, asLabel)
-	}},
-	{name: "clusterTTL", read: func(r *reader, v value, c *Config) {
-		c.Resolver.TTL = r.seconds(v)
-	}},
-	{name: "clusterNegativeTTL", read: func(r *reader, v value, c *Config) {
-		c.Resolver.NegativeTTL = r.seconds(v)
-	}},
+	{name: "zoneProfile", read: func(r *reader, v value, c *Config) { c.Resolver.Profile, _ = one(r, v, asProfile) }},
+	{name: "pods", read: func(r *reader, v value, c *Config) { c.Resolver.PodNames, _ = one(r, v, asPodNames) }},
+	{name: "endpointPodNames", read: func(r *reader, v value, c *Config) { c.Resolver.EndpointPodNames = r.boolean(v) }},
+	{name: "ignoreEmptyService", read: func(r *reader, v value, c *Config) { c.Resolver.IgnoreEmptyService = r.boolean(v) }},
+	{name: "zonalNames", read: func(r *reader, v value, c *Config) { c.Resolver.ZonalNames = r.boolean(v) }},
+	{name: "sameZoneFirst", read: func(r *reader, v value, c *Config) { c.Resolver.SameZoneFirst = r.boolean(v) }},
+	{name: "fromCluster", read: func(r *reader, v value, c *Config) { c.Resolver.FromCluster = r.boolean(v) }},
+	{name: "namespaces", read: func(r *reader, v value, c *Config) { c.Resolver.Namespaces, _ = many(r, v, maxRoutes, asLabel) }},
+	{name: "clusterTTL", read: func(r *reader, v value, c *Config) { c.Resolver.TTL = r.seconds(v, 0, maxTTL) }},
+	{name: "clusterNegativeTTL", read: func(r *reader, v value, c *Config) { c.Resolver.NegativeTTL = r.seconds(v, 0, maxTTL) }},
 	{name: "snapshotMaxAge", read: func(r *reader, v value, c *Config) {
-		n, _ := r.number(v, leastSnapshotMaxAge, mostSnapshotMaxAge)
-		c.Resolver.SnapshotMaxAge = time.Duration(n) * time.Second
+		c.Resolver.SnapshotMaxAge = r.seconds(v, leastSnapshotMaxAge, mostSnapshotMaxAge)
 	}},
-	{name: "autopath", read: func(r *reader, v value, c *Config) {
-		c.Resolver.Autopath, _ = r.boolean(v)
-	}},
-	{name: "clusterListen", read: func(r *reader, v value, c *Config) {
-		c.Resolver.Listen, _ = many(r, v, maxServers, asBind)
-	}},
-	{name: "clusterClients", read: func(r *reader, v value, c *Config) {
-		c.Resolver.Clients, _ = many(r, v, maxPrefixes, asPrefix)
-	}},
+	{name: "autopath", read: func(r *reader, v value, c *Config) { c.Resolver.Autopath = r.boolean(v) }},
+	{name: "clusterListen", read: func(r *reader, v value, c *Config) { c.Resolver.Listen, _ = many(r, v, maxServers, asBind) }},
+	{name: "clusterClients", read: func(r *reader, v value, c *Config) { c.Resolver.Clients, _ = many(r, v, maxPrefixes, asPrefix) }},
 }
 
-func readNodeName(r *reader, v value, c *Config) {
-	c.Resolver.NodeName, _ = one(r, v, asNodeName)
-}
+func readNodeName(r *reader, v value, c *Config) { c.Resolver.NodeName, _ = one(r, v, asNodeName) }
 
-func (r *reader) seconds(v value) time.Duration {
-	n, _ := r.number(v, 0, maxTTL)
-	return time.Duration(n) * time.Second
+func (r *reader) seconds(v value, least, most int) time.Duration {
+	return time.Duration(r.number(v, least, most)) * time.Second
 }
 
 func parseWord[T ~string](words ...T) func(string) (T, error) {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/intercept"
 )
@@ -23,10 +21,8 @@ type Intercept struct {
 	Cilium bool
 }
 
-const interceptWords = `"none", "clusterDNS", "cilium" or an IP address`
-
 // asIntercept reads one word of intercept.
-var asIntercept = syntax[Intercept]{interceptWords, parseIntercept}
+var asIntercept = syntax[Intercept]{`"none", "clusterDNS", "cilium" or an IP address`, parseIntercept}
 
 func parseIntercept(text string) (Intercept, error) {
 	switch text {
@@ -49,16 +45,8 @@ func parseIntercept(text string) (Intercept, error) {
 
 // readIntercept reads one string, or a list of strings that are combined.
 func readIntercept(r *reader, v value, c *Config) {
-	parts := []value{v}
-	if v.node.Kind != yaml.ScalarNode {
-		var ok bool
-		if parts, ok = r.list(v, intercept.MaxAddrs, interceptWords+", or a list of these"); !ok {
-			return
-		}
-	}
 	var all Intercept
-	for _, part := range parts {
-		one, _ := one(r, part, asIntercept)
+	for _, one := range oneOrMany(r, v, intercept.MaxAddrs, asIntercept) {
 		all.ClusterDNS = all.ClusterDNS || one.ClusterDNS
 		all.Addrs = append(all.Addrs, one.Addrs...)
 		all.Cilium = all.Cilium || one.Cilium

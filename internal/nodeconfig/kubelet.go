@@ -6,14 +6,10 @@ import "errors"
 // and only logs it. Here it is a fault, so that the admin learns why pods have no nameserver.
 var kubeletKeys = []key[Config]{
 	{name: KeyClusterDomain, read: readClusterDomain},
-	{name: KeyClusterDNS, read: func(r *reader, v value, c *Config) {
-		c.DNSIPs, _ = many(r, v, maxServers, asIP)
-	}},
+	{name: KeyClusterDNS, read: func(r *reader, v value, c *Config) { c.DNSIPs, _ = many(r, v, maxServers, asIP) }},
 	// A relative path is relative to the directory of the file: KubeletConfigurationPathRefs of
 	// kubernetes pkg/kubelet/apis/config.
-	{name: KeyResolvConf, read: func(r *reader, v value, c *Config) {
-		c.KubeletResolvConf = readPath(r, v)
-	}},
+	{name: KeyResolvConf, read: func(r *reader, v value, c *Config) { c.KubeletResolvConf = readPath(r, v) }},
 }
 
 // ResolvConfs returns all values for the kubelet's resolvConf in a KubeletConfiguration or in the

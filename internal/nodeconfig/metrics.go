@@ -39,12 +39,8 @@ func parseMetricsAddress(text string) (netip.AddrPort, error) {
 }
 
 var metricsKeys = []key[Config]{
-	{name: "address", read: func(r *reader, v value, c *Config) {
-		c.Metrics.Address, _ = one(r, v, asMetricsAddress)
-	}},
-	{name: "namespace", read: func(r *reader, v value, c *Config) {
-		c.Metrics.Namespace, _ = one(r, v, asNamespace)
-	}},
+	{name: "address", read: func(r *reader, v value, c *Config) { c.Metrics.Address, _ = one(r, v, asMetricsAddress) }},
+	{name: "namespace", read: func(r *reader, v value, c *Config) { c.Metrics.Namespace, _ = one(r, v, asNamespace) }},
 }
 
 // addressText returns the address as in the file.

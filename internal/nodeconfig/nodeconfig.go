@@ -185,12 +185,8 @@ type Listen struct {
 }
 
 func defaults() Config {
-	domain, err := dnsname.Parse(DefaultClusterDomain)
-	if err != nil {
-		panic(err) // a constant
-	}
 	return Config{
-		ClusterDomain: domain,
+		ClusterDomain: dnsname.MustParse(DefaultClusterDomain),
 		Listen:        Listen{Auto: true},
 		AllowFrom:     AllowFrom{Local: true},
 		CacheSize:     DefaultCacheSize,

@@ -55,80 +55,38 @@ var asDNSOverTLS = syntax[DNSOverTLS]{"no or opportunistic", parseWord(DNSOverTL
 // nodeDNSKeys are the keys of node-dns.yaml. packaging/node-dns.yaml explains each of them.
 var nodeDNSKeys = append([]key[Config]{
 	{name: "listen", read: readListen},
-	{name: "upstreams", read: func(r *reader, v value, c *Config) {
-		c.Upstreams, _ = many(r, v, maxServers, asServer)
-	}},
+	{name: "upstreams", read: func(r *reader, v value, c *Config) { c.Upstreams, _ = many(r, v, maxServers, asServer) }},
 	{name: "routes", read: readRoutes},
-	{name: "domainNeeded", read: func(r *reader, v value, c *Config) {
-		c.DomainNeeded, _ = r.boolean(v)
-	}},
+	{name: "domainNeeded", read: func(r *reader, v value, c *Config) { c.DomainNeeded = r.boolean(v) }},
 	{name: "clusterDomain", read: readClusterDomain},
-	{name: "clusterDNS", read: func(r *reader, v value, c *Config) {
-		c.ClusterDNS, _ = many(r, v, maxServers, asIPOrIPPort)
-	}},
-	{name: "serviceCIDRs", read: func(r *reader, v value, c *Config) {
-		c.ServiceCIDRs, _ = many(r, v, maxPrefixes, asPrefix)
-	}},
-	{name: "podCIDRs", read: func(r *reader, v value, c *Config) {
-		c.PodCIDRs, _ = many(r, v, maxPrefixes, asPrefix)
-	}},
-	{name: "allowFrom", read: func(r *reader, v value, c *Config) {
-		c.AllowFrom = readAllowFrom(r, v)
-	}},
-	{name: "clientRateLimit", read: func(r *reader, v value, c *Config) {
-		c.ClientRateLimit, _ = r.number(v, 0, maxClientRate)
-	}},
+	{name: "clusterDNS", read: func(r *reader, v value, c *Config) { c.ClusterDNS, _ = many(r, v, maxServers, asIPOrIPPort) }},
+	{name: "serviceCIDRs", read: func(r *reader, v value, c *Config) { c.ServiceCIDRs, _ = many(r, v, maxPrefixes, asPrefix) }},
+	{name: "podCIDRs", read: func(r *reader, v value, c *Config) { c.PodCIDRs, _ = many(r, v, maxPrefixes, asPrefix) }},
+	{name: "allowFrom", read: readAllowFrom},
+	{name: "clientRateLimit", read: func(r *reader, v value, c *Config) { c.ClientRateLimit = r.number(v, 0, maxClientRate) }},
 	{name: "nodeIP", read: readNodeIP},
 	{name: "intercept", read: readIntercept},
-	{name: "resolvConf", read: func(r *reader, v value, c *Config) {
-		c.ResolvConf, _ = one(r, v, asResolvConf)
-	}},
-	{name: "cacheSize", read: func(r *reader, v value, c *Config) {
-		c.CacheSize, _ = r.number(v, 0, maxCacheSize)
-	}},
-	{name: "serveStale", read: func(r *reader, v value, c *Config) {
-		c.ServeStale, _ = r.number(v, 0, maxServeStale)
-	}},
-	{name: "prefetch", read: func(r *reader, v value, c *Config) {
-		c.Prefetch, _ = r.boolean(v)
-	}},
-	{name: "dnsForwardMax", read: func(r *reader, v value, c *Config) {
-		c.DNSForwardMax, _ = r.number(v, 1, maxDNSForwardMax)
-	}},
-	{name: "cookies", read: func(r *reader, v value, c *Config) {
-		c.Cookies, _ = r.boolean(v)
-	}},
-	{name: "useCapsForID", read: func(r *reader, v value, c *Config) {
-		c.UseCapsForID, _ = r.boolean(v)
-	}},
-	{name: "dnsOverTLS", read: func(r *reader, v value, c *Config) {
-		c.DNSOverTLS, _ = one(r, v, asDNSOverTLS)
-	}},
-	{name: "dbus", read: func(r *reader, v value, c *Config) {
-		c.DBus, _ = one(r, v, asDBus)
-	}},
+	{name: "resolvConf", read: func(r *reader, v value, c *Config) { c.ResolvConf, _ = one(r, v, asResolvConf) }},
+	{name: "cacheSize", read: func(r *reader, v value, c *Config) { c.CacheSize = r.number(v, 0, maxCacheSize) }},
+	{name: "serveStale", read: func(r *reader, v value, c *Config) { c.ServeStale = r.number(v, 0, maxServeStale) }},
+	{name: "prefetch", read: func(r *reader, v value, c *Config) { c.Prefetch = r.boolean(v) }},
+	{name: "dnsForwardMax", read: func(r *reader, v value, c *Config) { c.DNSForwardMax = r.number(v, 1, maxDNSForwardMax) }},
+	{name: "cookies", read: func(r *reader, v value, c *Config) { c.Cookies = r.boolean(v) }},
+	{name: "useCapsForID", read: func(r *reader, v value, c *Config) { c.UseCapsForID = r.boolean(v) }},
+	{name: "dnsOverTLS", read: func(r *reader, v value, c *Config) { c.DNSOverTLS, _ = one(r, v, asDNSOverTLS) }},
+	{name: "dbus", read: func(r *reader, v value, c *Config) { c.DBus, _ = one(r, v, asDBus) }},
 	{name: "metrics", keys: metricsKeys},
-	{name: "logLevel", read: func(r *reader, v value, c *Config) {
-		c.LogLevel, _ = one(r, v, asLevel)
-	}},
+	{name: "logLevel", read: func(r *reader, v value, c *Config) { c.LogLevel, _ = one(r, v, asLevel) }},
 }, resolverKeys...)
 
 // readListen reads one string, or a list of strings that are combined.
 func readListen(r *reader, v value, c *Config) {
-	parts := []value{v}
-	if v.node.Kind != yaml.ScalarNode {
-		var ok bool
-		if parts, ok = r.list(v, maxListen, asListen.expected+", or a list of these"); !ok {
-			return
-		}
-		if len(parts) == 0 {
-			r.fault(v, asListen.expected+", or a list of these", "an empty list")
-			return
-		}
+	if v.node.Kind == yaml.SequenceNode && len(v.node.Content) == 0 {
+		r.fault(v, asListen.expected+orList, "an empty list")
+		return
 	}
 	var listen Listen
-	for _, part := range parts {
-		l, _ := one(r, part, asListen)
+	for _, l := range oneOrMany(r, v, maxListen, asListen) {
 		listen.Auto = listen.Auto || l.Auto
 		listen.All = listen.All || l.All
 		listen.Addrs = append(listen.Addrs, l.Addrs...)
@@ -137,9 +95,7 @@ func readListen(r *reader, v value, c *Config) {
 }
 
 var routeKeys = []key[Route]{
-	{name: "domain", read: func(r *reader, v value, route *Route) {
-		route.Domain, _ = one(r, v, asDomain)
-	}},
+	{name: "domain", read: func(r *reader, v value, route *Route) { route.Domain, _ = one(r, v, asDomain) }},
 	{name: "servers", read: func(r *reader, v value, route *Route) {
 		servers, ok := many(r, v, maxServers, asServer)
 		if ok && len(servers) == 0 {

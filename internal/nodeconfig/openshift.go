@@ -19,18 +19,10 @@ const (
 var nodeConfigKeys = []key[Config]{
 	{name: "dnsDomain", read: readClusterDomain},
 	{name: "dnsIP", read: readDNSIP},
-	{name: "dnsBindAddress", read: func(r *reader, v value, c *Config) {
-		c.DNSBindAddress, _ = one(r, v, asBind)
-	}},
-	{name: "dnsNameservers", read: func(r *reader, v value, c *Config) {
-		c.DNSNameservers, _ = many(r, v, maxServers, asIPPort)
-	}},
-	{name: "dnsRecursiveResolvConf", read: func(r *reader, v value, c *Config) {
-		c.DNSRecursiveResolvConf = readPath(r, v)
-	}},
-	{name: "masterKubeConfig", read: func(r *reader, v value, c *Config) {
-		c.MasterKubeConfig = readPath(r, v)
-	}},
+	{name: "dnsBindAddress", read: func(r *reader, v value, c *Config) { c.DNSBindAddress, _ = one(r, v, asBind) }},
+	{name: "dnsNameservers", read: func(r *reader, v value, c *Config) { c.DNSNameservers, _ = many(r, v, maxServers, asIPPort) }},
+	{name: "dnsRecursiveResolvConf", read: func(r *reader, v value, c *Config) { c.DNSRecursiveResolvConf = readPath(r, v) }},
+	{name: "masterKubeConfig", read: func(r *reader, v value, c *Config) { c.MasterKubeConfig = readPath(r, v) }},
 	{name: "nodeIP", read: readNodeIP},
 	{name: "nodeName", read: readNodeName},
 	{name: "kubeletArguments", keys: kubeletArguments},
@@ -68,18 +60,14 @@ var kubeletArguments = []key[Config]{
 	}},
 }
 
-func readClusterDomain(r *reader, v value, c *Config) {
-	c.ClusterDomain, _ = one(r, v, asDomain)
-}
+func readClusterDomain(r *reader, v value, c *Config) { c.ClusterDomain, _ = one(r, v, asDomain) }
+
+func readNodeIP(r *reader, v value, c *Config) { c.NodeIP, _ = one(r, v, asNodeIP) }
 
 func readDNSIP(r *reader, v value, c *Config) {
 	if addr, ok := one(r, v, asIP); ok {
 		c.DNSIPs = []netip.Addr{addr}
 	}
-}
-
-func readNodeIP(r *reader, v value, c *Config) {
-	c.NodeIP, _ = one(r, v, asNodeIP)
 }
 
 // readNodeIPFlag uses the first address of a dual-stack pair. To the kubelet an unspecified

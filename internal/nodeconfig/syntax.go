@@ -179,12 +179,10 @@ func parseDomain(text string) (dnsname.Name, error) {
 }
 
 func parsePath(text string) (string, error) {
-	for i := 0; i < len(text); i++ {
-		if text[i] < ' ' || text[i] == 0x7f {
-			return "", reason("a control character")
-		}
-	}
-	if text == "" {
+	switch {
+	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return "", reason("a control character")
+	case text == "":
 		return "", errSyntax
 	}
 	return text, nil

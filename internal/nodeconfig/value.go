@@ -96,6 +96,23 @@ func many[T any](r *reader, v value, most int, as syntax[T]) ([]T, bool) {
 	return results, ok
 }
 
+// orList ends the expectation of oneOrMany.
+const orList = ", or a list of these"
+
+// oneOrMany parses a string, or a list of strings. After a fault some values are zero or missing.
+func oneOrMany[T any](r *reader, v value, most int, as syntax[T]) []T {
+	parts := []value{v}
+	if v.node.Kind != yaml.ScalarNode {
+		parts, _ = r.list(v, most, as.expected+orList)
+	}
+	var results []T
+	for _, part := range parts {
+		result, _ := one(r, part, as)
+		results = append(results, result)
+	}
+	return results
+}
+
 // flagValues parses the values of a command-line flag in OpenShift's *Arguments maps: a list of
 // strings, each of which may have several comma-separated values (pflag's StringSlice).
 func flagValues[T any](r *reader, v value, most int, as syntax[T]) ([]T, bool) {
@@ -124,24 +141,23 @@ func flagValues[T any](r *reader, v value, most int, as syntax[T]) ([]T, bool) {
 }
 
 // number parses an integer.
-func (r *reader) number(v value, least, most int) (int, bool) {
+func (r *reader) number(v value, least, most int) int {
 	expected := fmt.Sprintf("a number from %d to %d", least, most)
 	var n int
 	if v.node.ShortTag() != "!!int" || v.node.Decode(&n) != nil || n < least || n > most {
 		r.fault(v, expected, describe(v.node))
-		return 0, false
+		return 0
 	}
-	return n, true
+	return n
 }
 
 // boolean parses true or false and, like yaml.v3 for YAML 1.1, an unquoted yes, no, on or off.
-func (r *reader) boolean(v value) (bool, bool) {
+func (r *reader) boolean(v value) bool {
 	var b bool
 	if v.node.Kind != yaml.ScalarNode || v.node.Decode(&b) != nil {
 		r.fault(v, "true or false", describe(v.node))
-		return false, false
 	}
-	return b, true
+	return b
 }
 
 func isNull(node *yaml.Node) bool {
