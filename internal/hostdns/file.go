@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -93,12 +92,7 @@ func linkTarget(root, dir, target string) string {
 }
 
 func readBounded(path string) ([]byte, error) {
-	f, _, err := atomicfile.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, _, err := atomicfile.Read(path, maxFile+1)
 	switch {
 	case err != nil:
 		return nil, err

@@ -3,7 +3,6 @@ package hostdns
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
 	"maps"
@@ -103,15 +102,10 @@ func (c *ResolvedConf) readFile(root, file string) (keys []string, err error) {
 	if target, err := os.Readlink(at); err == nil && target == "/dev/null" {
 		return []string{}, nil
 	}
-	f, _, err := atomicfile.Open(at)
+	data, _, err := atomicfile.Read(at, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading systemd-resolved's configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
 		return nil, fmt.Errorf("reading systemd-resolved's configuration: %w", err)
 	}

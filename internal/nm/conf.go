@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -80,8 +79,8 @@ func ReadConf(root, ours string) (Conf, error) {
 		if path == filepath.Join(confDirs[len(confDirs)-1], filepath.Base(ours)) {
 			c.Shadow = path
 		}
-		data, err := readConfFile(filepath.Join("/", root, path))
-		if err != nil {
+		data, _, err := atomicfile.Read(filepath.Join("/", root, path), maxConfFile)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Conf{}, fmt.Errorf("reading NetworkManager's configuration: %w", err)
 		}
 		c.read(path, data)
@@ -109,19 +108,6 @@ func findConf(root string) ([]string, error) {
 		}
 	}
 	return files, nil
-}
-
-// readConfFile reads a regular file. A missing file is empty.
-func readConfFile(path string) ([]byte, error) {
-	file, _, err := atomicfile.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, maxConfFile))
 }
 
 // read applies the settings of one file. The last of two equal keys counts. "dns+=" is a different

@@ -112,15 +112,7 @@ func (c *Config) load(name string, f format, root string) (fs.FileInfo, error) {
 }
 
 // readFile reads a regular file completely, but at most one byte over maxFile.
-func readFile(name string) ([]byte, fs.FileInfo, error) {
-	file, info, err := atomicfile.Open(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	return data, info, err
-}
+func readFile(name string) ([]byte, fs.FileInfo, error) { return atomicfile.Read(name, maxFile+1) }
 
 // ParseNodeDNS parses a node-dns.yaml, in which an unknown key is a fault. name appears in the
 // faults, and relative paths are relative to its directory. See Load for the error and the Config

@@ -3,6 +3,7 @@ package atomicfile
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -11,6 +12,18 @@ import (
 
 // ErrNotRegular is the error of Open if the path exists but is not a regular file.
 var ErrNotRegular = errors.New("expected a regular file")
+
+// Read returns the content of the regular file at path, but at most its first most bytes, and its
+// FileInfo. See Open.
+func Read(path string, most int64) ([]byte, fs.FileInfo, error) {
+	file, info, err := Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, most))
+	return data, info, err
+}
 
 // Open opens the regular file at path for reading, following links, and returns its FileInfo. For
 // any other type it returns an error with the type and does not open it: opening a FIFO blocks
