@@ -210,10 +210,7 @@ func withoutEcho(s *State, c upstream.Candidate) upstream.Candidate {
 // belong to the interface of the default route: a management LAN's nameservers cannot resolve the
 // rest of the internet.
 func eventCounts(s *State) bool {
-	iface := s.Event.IPInterface
-	if iface == "" {
-		iface = s.Event.Interface
-	}
+	iface := cmp.Or(s.Event.IPInterface, s.Event.Interface)
 	return iface != "" && slices.Contains(defaultInterfaces(s), iface)
 }
 

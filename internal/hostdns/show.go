@@ -21,10 +21,10 @@ func (p Plan) WriteText(w io.Writer, silence error) error {
 	out := &textWriter{w: w}
 	switch servers := serverList(p); {
 	case p.isRestore():
-	case servers == "" && origin(p) == "":
+	case servers == "" && p.source() == "":
 		out.printf("upstreams: none\n")
 	default:
-		out.printf("upstreams: %s (%s), from %s\n", orNone(servers), p.Change, orNone(origin(p)))
+		out.printf("upstreams: %s (%s), from %s\n", cmp.Or(servers, "none"), p.Change, cmp.Or(p.source(), "none"))
 	}
 	for _, route := range routeSources(p, " from ") {
 		out.printf("route:     %s\n", route)
@@ -36,15 +36,9 @@ func (p Plan) WriteText(w io.Writer, silence error) error {
 	if p.OtherWriter != "" {
 		out.printf("besides: %s\n", p.OtherWriter)
 	}
-	for _, conflict := range p.Conflicts {
-		out.printf("conflict: %s\n", conflict)
-	}
-	for _, warning := range p.Warnings {
-		out.printf("warning: %s\n", warning)
-	}
-	for _, problem := range p.Problems {
-		out.printf("problem: %s\n", problem)
-	}
+	out.list("conflict", p.Conflicts)
+	out.list("warning", p.Warnings)
+	out.list("problem", p.Problems)
 	steps := p.Steps(silence == nil)
 	for _, step := range steps {
 		out.printf("\n%s", p.describe(step))
@@ -88,12 +82,8 @@ func (p Plan) WriteResult(w io.Writer, result Result) error {
 	case len(result.Written) == 0:
 		out.printf("nothing to do\n")
 	}
-	for _, warning := range p.Warnings {
-		out.printf("warning: %s\n", warning)
-	}
-	for _, problem := range p.Problems {
-		out.printf("problem: %s\n", problem)
-	}
+	out.list("warning", p.Warnings)
+	out.list("problem", p.Problems)
 	return out.err
 }
 
@@ -131,19 +121,7 @@ func (p Plan) describeChange(step Step) string {
 	return fmt.Sprintf("write %s again, mode %04o\n", path, step.Mode)
 }
 
-func origin(p Plan) string {
-	if p.Selection.Detail == "" {
-		return string(p.Selection.Origin)
-	}
-	return string(p.Selection.Origin) + " " + p.Selection.Detail
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
+func (p Plan) source() string { return p.Selection.Origin.With(p.Selection.Detail) }
 
 // planJSON is the format of `plan -o json`.
 type planJSON struct {
@@ -176,7 +154,7 @@ type stepJSON struct {
 // WriteJSON prints the information of WriteText as JSON.
 func (p Plan) WriteJSON(w io.Writer, silence error) error {
 	out := planJSON{
-		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: cmp.Or(p.Change, None),
+		APIVersion: apiVersion, Kind: "Plan", Source: p.source(), Change: cmp.Or(p.Change, None),
 		Answers: p.asks() && silence == nil, ResolvConf: p.intent(silence),
 		Besides: p.OtherWriter, Upstreams: []string{}, Refused: []string{}, Steps: []stepJSON{},
 		Routes:    append([]upstream.Route{}, p.Selection.Set.Routes...),
@@ -215,5 +193,11 @@ type textWriter struct {
 func (t *textWriter) printf(format string, args ...any) {
 	if t.err == nil {
 		_, t.err = io.WriteString(t.w, termtext.Lines(fmt.Sprintf(format, args...), ""))
+	}
+}
+
+func (t *textWriter) list(kind string, texts []string) {
+	for _, text := range texts {
+		t.printf("%s: %s\n", kind, text)
 	}
 }

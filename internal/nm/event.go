@@ -8,6 +8,7 @@
 package nm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -67,12 +68,12 @@ func ParseEvent(argv, environ []string) (Event, error) {
 	}
 	env := variables(environ)
 	e := Event{
-		Interface:      firstOf(argument(env["DEVICE_IFACE"]), argument(argv[0])),
+		Interface:      cmp.Or(argument(env["DEVICE_IFACE"]), argument(argv[0])),
 		Action:         printable(argv[1], maxName),
 		ConnectionID:   printable(env["CONNECTION_ID"], maxName),
 		ConnectionUUID: printable(env["CONNECTION_UUID"], maxName),
 	}
-	e.IPInterface = firstOf(argument(env["DEVICE_IP_IFACE"]), e.Interface)
+	e.IPInterface = cmp.Or(argument(env["DEVICE_IP_IFACE"]), e.Interface)
 	e.VPN.IPInterface = argument(env["VPN_IP_IFACE"])
 	e.readLists(env)
 	return e, nil
@@ -141,11 +142,4 @@ func argument(name string) string {
 		return ""
 	}
 	return printable(name, maxName)
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
