@@ -15,36 +15,30 @@ import (
 // selection, as beside an admin's own upstreams, keeps the captured servers. The record still gets
 // this node's addresses.
 func captureSteps(s *State, selection upstream.Selection) []Step {
-	var steps []Step
-	if step, ok := recordStep(s, selection); ok {
-		steps = append(steps, step)
+	steps := recordSteps(s, selection)
+	if !selection.Set.IsEmpty() {
+		steps = append(steps, upstreamSteps(s, selection.Set)...)
 	}
-	if step, ok := upstreamStep(s, selection.Set); ok && !selection.Set.IsEmpty() {
-		steps = append(steps, step)
-	}
-	if step, ok := nodeResolvConfStep(s, askedForPods(s, selection.Set)); ok {
-		steps = append(steps, step)
-	}
-	return steps
+	return append(steps, nodeResolvConfSteps(s, askedForPods(s, selection.Set))...)
 }
 
 // tlsOnly is the content of the upstream file if it can hold none of the servers. Old servers must
 // not stay there.
 const tlsOnly = "# nameservers over TLS only: see /var/lib/node-dns/upstreams.json\n"
 
-// upstreamStep leaves a file with the same meaning alone, regardless of its comments and line ends:
-// dnsmasq and an admin may share it. It writes nothing if /etc/dnsmasq.d does not exist, as on a
+// upstreamSteps leave a file with the same meaning alone, regardless of its comments and line ends:
+// dnsmasq and an admin may share it. They write nothing if /etc/dnsmasq.d does not exist, as on a
 // node without dnsmasq. The record is complete.
-func upstreamStep(s *State, set upstream.Set) (Step, bool) {
+func upstreamSteps(s *State, set upstream.Set) []Step {
 	if !s.HasDnsmasqDir {
-		return Step{}, false
+		return nil
 	}
 	text := upstreamText(set)
 	old, err := upstream.ParseDnsmasqConf(s.Upstreams.Data)
 	if err == nil && s.Upstreams.Exists && s.Upstreams.Link == "" && old.Equal(inDnsmasqConf(set)) {
 		text = s.Upstreams.Data
 	}
-	return writeStep(s.Paths.Upstreams, s.Upstreams, text)
+	return writeSteps(s.Paths.Upstreams, s.Upstreams, text)
 }
 
 // upstreamText returns a new upstream file.
@@ -61,10 +55,14 @@ func upstreamText(set upstream.Set) []byte {
 // plain text.
 const noneForPods = "# no upstream that a pod could ask (TLS, another port, loopback, link-local): see /var/lib/node-dns/upstreams.json"
 
-// nodeResolvConfStep gives the file the nameservers, search list and options that the host has
+func nodeResolvConfSteps(s *State, set upstream.Set) []Step {
+	return writeSteps(s.Paths.NodeResolvConf, s.NodeResolvConf, nodeResolvConf(s, set))
+}
+
+// nodeResolvConf gives the file the nameservers, search list and options that the host has
 // without node-dns. With only nameservers in it, pods could not resolve the site's short names once
 // their kubelet used this file. Other lines stay.
-func nodeResolvConfStep(s *State, set upstream.Set) (Step, bool) {
+func nodeResolvConf(s *State, set upstream.Set) []byte {
 	file, addrs := resolvconf.Parse(s.NodeResolvConf.Data), forPods(set)
 	file.RemoveLine(noneForPods)
 	if len(addrs) == 0 {
@@ -78,7 +76,7 @@ func nodeResolvConfStep(s *State, set upstream.Set) (Step, bool) {
 		file.SetSearch(hostSearch(s))
 		file.SetOptions(hostOptions(s))
 	}
-	return writeStep(s.Paths.NodeResolvConf, s.NodeResolvConf, file.Bytes())
+	return file.Bytes()
 }
 
 // NamesNode reports whether the node resolv.conf names this node because a pod can query none of
@@ -101,14 +99,22 @@ func forPods(set upstream.Set) []netip.Addr {
 	return slices.DeleteFunc(addrs, func(addr netip.Addr) bool { return addr.IsLoopback() || addr.Zone() != "" })
 }
 
-// writeStep returns a Step that gives path this content. It returns false if path has the content
-// and everyone may read it, or if before could not be read. The script created its files with mode
-// 0600, which dnsmasq can read and the daemon cannot.
-func writeStep(path string, before File, data []byte) (Step, bool) {
+// writeSteps give path this content. There are none if path has the content and everyone may read
+// it, or if before could not be read. The script created its files with mode 0600, which dnsmasq
+// can read and the daemon cannot.
+func writeSteps(path string, before File, data []byte) []Step {
 	if before.Err != nil || before.is(data) && before.Mode == readable(before.Mode) {
-		return Step{}, false
+		return nil
 	}
-	return Step{Path: path, Action: WriteFile, Data: data, Mode: 0o644, Before: before}, true
+	return []Step{{Path: path, Action: WriteFile, Data: data, Mode: 0o644, Before: before}}
+}
+
+// telling makes the steps notify a program.
+func telling(whom program, steps []Step) []Step {
+	for i := range steps {
+		steps[i].Tell = whom
+	}
+	return steps
 }
 
 // readableSteps make node-dns's own files readable by everyone again if no other step does: the
@@ -125,8 +131,8 @@ func readableSteps(s *State, others []Step) []Step {
 		{s.Paths.Original, s.Original},
 	} {
 		written := slices.ContainsFunc(others, func(step Step) bool { return step.Path == f.path })
-		if step, ok := writeStep(f.path, f.File, f.Data); ok && f.Exists && f.Link == "" && !written {
-			steps = append(steps, step)
+		if f.Exists && f.Link == "" && !written {
+			steps = append(steps, writeSteps(f.path, f.File, f.Data)...)
 		}
 	}
 	return steps

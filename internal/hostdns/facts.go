@@ -7,10 +7,7 @@ func factsSteps(s *State) []Step {
 	if s.Config.Facts == nil || s.Config.FactsFile != "" {
 		return nil
 	}
-	if step, ok := writeStep(s.Paths.Facts, s.Facts, s.Config.Facts.Bytes()); ok {
-		return []Step{step}
-	}
-	return nil
+	return writeSteps(s.Paths.Facts, s.Facts, s.Config.Facts.Bytes())
 }
 
 // forgetFacts returns the step that removes the facts, because they would become stale. A restart

@@ -22,8 +22,7 @@ type Capture struct {
 // servers they are, because an admin or Ansible may have edited it. The record gives their source,
 // and what the upstream file cannot hold, as long as that file is as the run left it.
 func Captured(upstreams, recordFile File) Capture {
-	record, err := upstream.ParseRecord(recordFile.Data)
-	return captured(upstreams, record, err)
+	return newKnown(upstreams, recordFile).captured
 }
 
 // captured is Captured for a parsed record; err says why it cannot be read.

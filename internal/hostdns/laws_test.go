@@ -49,7 +49,7 @@ func checkPointing(t *testing.T, s State, p Plan) {
 			t.Errorf("%v answers, but libc would query %v", p.Nameserver, named)
 		}
 	}
-	if _, known := originalStep(&s); known && IsOurs(silent.Data) {
+	if len(restoreSteps(&s)) > 0 && IsOurs(silent.Data) {
 		t.Errorf("nothing answers and an original is known, but libc is left with\n%s", silent.Data)
 	}
 	if s.ConfigErr != nil && len(p.IfAnswering) > 0 && !slices.Equal(searchLines(answering), searchLines(s.ResolvConf)) {

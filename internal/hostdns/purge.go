@@ -67,9 +67,8 @@ func capturedSteps(s *State) []Step {
 	if node := s.Paths.NodeResolvConf; s.Config.KubeletResolvConf != node && s.Config.DNSRecursiveResolvConf != node && s.KubeletNaming == "" {
 		unwritten := *s
 		unwritten.NodeResolvConf.Data = nil // the content if no other program has written the file
-		captured, _ := nodeResolvConfStep(&unwritten, record.Set)
-		asked, _ := nodeResolvConfStep(&unwritten, askedForPods(&unwritten, record.Set))
-		remove(node, s.NodeResolvConf, s.NodeResolvConfAlone, captured.Data, asked.Data)
+		captured, asked := nodeResolvConf(&unwritten, record.Set), nodeResolvConf(&unwritten, askedForPods(&unwritten, record.Set))
+		remove(node, s.NodeResolvConf, s.NodeResolvConfAlone, captured, asked)
 	}
 	return steps
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// recordStep writes the record if its content changes.
-func recordStep(s *State, selection upstream.Selection) (Step, bool) {
+// recordSteps write the record if its content changes.
+func recordSteps(s *State, selection upstream.Selection) []Step {
 	record, changed := newRecord(s, selection)
 	if !changed {
-		return Step{}, false
+		return nil
 	}
-	return writeStep(s.Paths.Record, s.Record, record.Bytes())
+	return writeSteps(s.Paths.Record, s.Record, record.Bytes())
 }
 
 // newRecord keeps the record of the same servers, including its time, which is that of their last

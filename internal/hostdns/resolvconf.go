@@ -11,15 +11,11 @@ import (
 
 // pointHere returns the steps that save the current resolv.conf and make it name only this node.
 func pointHere(s *State, nameserver netip.Addr) []Step {
-	text := localResolvConf(s, nameserver)
-	step, ok := writeStep(s.Paths.ResolvConf, s.ResolvConf, text)
-	if !ok {
-		return nil
+	steps := writeSteps(s.Paths.ResolvConf, s.ResolvConf, localResolvConf(s, nameserver))
+	if len(steps) > 0 && s.savesOriginal() {
+		return append([]Step{saveStep(s)}, steps...)
 	}
-	if save, ok := saveStep(s); ok {
-		return []Step{save, step}
-	}
-	return []Step{step}
+	return steps
 }
 
 // keepHere makes a resolv.conf that is ours name this node alone, and changes nothing else in it.
@@ -30,10 +26,7 @@ func keepHere(s *State, nameserver netip.Addr) []Step {
 	}
 	file := resolvconf.Parse(s.ResolvConf.Data)
 	file.SetNameservers([]netip.Addr{nameserver})
-	if step, ok := writeStep(s.Paths.ResolvConf, s.ResolvConf, file.Bytes()); ok {
-		return []Step{step}
-	}
-	return nil
+	return writeSteps(s.Paths.ResolvConf, s.ResolvConf, file.Bytes())
 }
 
 // resolvedComment marks the comment of systemd-resolved's own resolv.conf, which says "Do not
@@ -82,25 +75,24 @@ func (s *State) isEmptied() bool {
 	return s.ResolvConf.Err == nil && !s.isOurs() && s.hasOriginal() && !usable(refused, s.ResolvConf.Data) && usable(refused, s.Original.Data)
 }
 
-// saveStep saves the resolv.conf that is about to be replaced, but never one of ours. A later file
-// replaces the saved one only if isNewer. A link is saved as a link, so that it can be restored as
-// one. A file that not everyone could read is saved as readable: the daemon reads it, and libc
-// could not use it otherwise.
-func saveStep(s *State) (Step, bool) {
-	if !s.ResolvConf.Exists || s.isOurs() || s.Original.Exists && !s.isNewer() {
-		return Step{}, false
-	}
+// saveStep saves the resolv.conf that is about to be replaced. A link is saved as a link, so that
+// it can be restored as one. A file that not everyone could read is saved as readable: the daemon
+// reads it, and libc could not use it otherwise.
+func saveStep(s *State) Step {
 	if s.ResolvConf.Link != "" {
-		return Step{Path: s.Paths.Original, Action: MakeLink, Target: s.ResolvConf.Link, Before: s.Original}, true
+		return Step{Path: s.Paths.Original, Action: MakeLink, Target: s.ResolvConf.Link, Before: s.Original}
 	}
-	return Step{Path: s.Paths.Original, Action: WriteFile, Data: s.ResolvConf.Data, Mode: readable(s.ResolvConf.Mode), Before: s.Original}, true
+	return Step{Path: s.Paths.Original, Action: WriteFile, Data: s.ResolvConf.Data, Mode: readable(s.ResolvConf.Mode), Before: s.Original}
+}
+
+// savesOriginal reports whether resolv.conf is to be saved, which it never is if it is ours. A
+// later file replaces the saved one only if isNewer.
+func (s *State) savesOriginal() bool {
+	return s.ResolvConf.Exists && !s.isOurs() && (!s.Original.Exists || s.isNewer())
 }
 
 // keepsOriginal reports whether the saved original stays, whatever resolv.conf holds now.
-func (s *State) keepsOriginal() bool {
-	_, saves := saveStep(s)
-	return s.Original.Exists && !saves
-}
+func (s *State) keepsOriginal() bool { return s.Original.Exists && !s.savesOriginal() }
 
 // isNewer reports whether the resolv.conf that replaced ours also replaces the saved original,
 // because some program has written it since. A file without a usable nameserver never does, and

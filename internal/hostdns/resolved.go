@@ -110,15 +110,11 @@ func holdResolved(s *State) string {
 // does not do so yet: an earlier run may have ended before the notification.
 func askHere(s *State, here netip.Addr) []Step {
 	text := DropIn{Server: here, Domains: askedDomains(s)}.Bytes()
-	step, changes := writeStep(s.Paths.DropIn, s.DropIn, text)
-	if !changes && !s.resolvedAsks(here) {
-		step, changes = Step{Path: s.Paths.DropIn, Action: WriteFile, Data: text, Mode: 0o644, Before: s.DropIn}, true
+	steps := writeSteps(s.Paths.DropIn, s.DropIn, text)
+	if len(steps) == 0 && !s.resolvedAsks(here) {
+		steps = []Step{{Path: s.Paths.DropIn, Action: WriteFile, Data: text, Mode: 0o644, Before: s.DropIn}}
 	}
-	if !changes {
-		return nil
-	}
-	step.Tell = systemdResolved
-	return []Step{step}
+	return telling(systemdResolved, steps)
 }
 
 // keepAsking corrects this node's address in a drop-in that is ours, and changes nothing else.

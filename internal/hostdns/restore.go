@@ -64,10 +64,7 @@ func giveBackForPods(s *State) []Step {
 	if len(s.Config.Upstreams) == 0 || !s.Record.Exists || !s.NodeResolvConf.Exists || s.NetErr != nil || len(forPods(captured)) == 0 {
 		return nil
 	}
-	if step, ok := nodeResolvConfStep(s, captured); ok {
-		return []Step{step}
-	}
-	return nil
+	return nodeResolvConfSteps(s, captured)
 }
 
 // newLeavePlan is NewRestorePlan for a resolv.conf that belongs to another program, even if it
@@ -76,14 +73,6 @@ func newLeavePlan(s *State) Plan {
 	p := NewRestorePlan(*s, true)
 	p.IfSilent, p.Hold = nil, notOurs
 	return p
-}
-
-// restoreSteps restore the original nameservers in resolv.conf.
-func restoreSteps(s *State) []Step {
-	if step, ok := originalStep(s); ok {
-		return []Step{step}
-	}
-	return nil
 }
 
 // forgetSteps remove the saved original, so that the next activation saves a new one.
@@ -123,16 +112,16 @@ func assumed(s *State) netstate.State {
 	return net
 }
 
-// originalStep gives resolv.conf the content that it would have without node-dns. In order of
+// restoreSteps give resolv.conf the content that it would have without node-dns. In order of
 // preference: the link that it was; NetworkManager's current list, if NetworkManager wrote the
 // original; the saved original, if it has a usable nameserver; else, if the current file is ours,
 // that file without our line and the cluster domain, and with the upstreams. A node must not end up
 // without a nameserver because its original had none. If no nameserver is known at all, the file
 // stays.
-func originalStep(s *State) (Step, bool) {
+func restoreSteps(s *State) []Step {
 	if s.Original.Link != "" {
 		if s.ResolvConf.Link == s.Original.Link {
-			return Step{}, false
+			return nil
 		}
 		step := Step{Path: s.Paths.ResolvConf, Action: MakeLink, Target: s.Original.Link, Before: s.ResolvConf}
 		// NetworkManager writes through the link, and wrote into our file while that replaced it.
@@ -140,16 +129,13 @@ func originalStep(s *State) (Step, bool) {
 		if s.resolvedKeepsOurSearch() {
 			step.Tell = systemdResolved
 		}
-		return step, true
+		return []Step{step}
 	}
 	text, mode, ok := originalText(s)
 	if !ok || s.ResolvConf.is(text) {
-		return Step{}, false
+		return nil
 	}
-	if mode == 0 {
-		mode = 0o644
-	}
-	return Step{Path: s.Paths.ResolvConf, Action: WriteFile, Data: text, Mode: mode, Before: s.ResolvConf}, true
+	return []Step{{Path: s.Paths.ResolvConf, Action: WriteFile, Data: text, Mode: mode, Before: s.ResolvConf}}
 }
 
 // resolvedKeepsOurSearch reports whether the link leads to a file of systemd-resolved's that
@@ -165,17 +151,17 @@ func (s *State) resolvedKeepsOurSearch() bool {
 	})
 }
 
-// originalText selects the text for originalStep; mode 0 means the default.
+// originalText selects the text for restoreSteps.
 func originalText(s *State) (text []byte, mode fs.FileMode, ok bool) {
 	upstreams := inResolvConf(selectUpstreams(s).Set).Servers
 	saved := s.hasOriginal()
 	switch {
 	case saved && fromNetworkManagerFile(s):
-		return s.NetworkManagerConf.Data, 0, true
+		return s.NetworkManagerConf.Data, 0o644, true
 	case saved && (usable(refuseCopies(s), s.Original.Data) || len(upstreams) == 0):
 		return s.Original.Data, readable(s.Original.Mode), true
 	case s.isOurs() && len(upstreams) > 0:
-		return rebuilt(s, upstreams), 0, true
+		return rebuilt(s, upstreams), 0o644, true
 	}
 	return nil, 0, false
 }

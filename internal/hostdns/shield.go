@@ -32,15 +32,11 @@ func shieldSteps(s *State) []Step {
 	if !s.isShielded() && !s.networkManagerWrites() {
 		return nil // for example, systemd-resolved writes it, or the file is immutable
 	}
-	step, changes := writeStep(s.Paths.Snippet, s.Snippet, []byte(Snippet))
-	if !changes && s.networkManagerWrites() && s.Snippet.Err == nil { // NetworkManager was not notified, or did not react
-		step, changes = Step{Path: s.Paths.Snippet, Action: WriteFile, Data: s.Snippet.Data, Mode: s.Snippet.Mode, Before: s.Snippet}, true
+	steps := writeSteps(s.Paths.Snippet, s.Snippet, []byte(Snippet))
+	if len(steps) == 0 && s.networkManagerWrites() && s.Snippet.Err == nil { // NetworkManager was not notified, or did not react
+		steps = []Step{{Path: s.Paths.Snippet, Action: WriteFile, Data: s.Snippet.Data, Mode: s.Snippet.Mode, Before: s.Snippet}}
 	}
-	step.Tell = networkManager
-	if !changes {
-		return nil
-	}
-	return []Step{step}
+	return telling(networkManager, steps)
 }
 
 // isShielded reports whether our Snippet keeps NetworkManager from writing resolv.conf. Either the
