@@ -18,7 +18,6 @@ type endpoint struct {
 // slice decodes a discovery/v1 EndpointSlice: 1 metadata, 2 endpoints, 3 ports.
 func (d *Decoder) slice(message []byte) (Object, error) {
 	m := meta{wantsTrigger: true}
-	d.ports, d.endpoints = d.ports[:0], d.endpoints[:0]
 	err := each(message, func(f *fields) error {
 		switch {
 		case f.isBytes(1):

@@ -88,6 +88,17 @@ func (f *fields) isBytes(num uint64) bool { return f.num == num && f.wire == wir
 // isVarint reports whether the field has number num and contains a number or a bool.
 func (f *fields) isVarint(num uint64) bool { return f.num == num && f.wire == wireVarint }
 
+// field returns the bytes of a field, the last ones if it is repeated, and nil if there is none.
+func field(message []byte, num uint64) (value []byte, err error) {
+	f := fields{rest: message}
+	for f.next() {
+		if f.isBytes(num) {
+			value = f.bytes
+		}
+	}
+	return value, f.err
+}
+
 // mapEntry decodes an entry of a map<string, string>.
 func mapEntry(message []byte) (key, value []byte, err error) {
 	f := fields{rest: message}

@@ -85,7 +85,7 @@ func (d *Decoder) listProtobuf(body io.Reader, each func(Object) error) (meta li
 		case err != nil:
 			return meta, err
 		case num == 1 && wire == wireBytes:
-			err = d.checkKind(s)
+			err = s.message(maxMeta, d.checkKind)
 		case num == 2 && wire == wireBytes:
 			err = d.items(s, &meta, each)
 		default:
@@ -98,22 +98,12 @@ func (d *Decoder) listProtobuf(body io.Reader, each func(Object) error) (meta li
 }
 
 // checkKind decodes and checks the TypeMeta of the list.
-func (d *Decoder) checkKind(s *stream) error {
-	n, err := s.length()
-	if err != nil {
-		return err
+func (d *Decoder) checkKind(typeMeta []byte) error {
+	kind, err := field(typeMeta, 2)
+	if err == nil && kind != nil && string(kind) != d.kind.String()+"List" {
+		return fmt.Errorf("%w: unexpected kind %.100q", ErrMalformed, kind)
 	}
-	typeMeta, err := s.take(n, maxMeta)
-	if err != nil {
-		return err
-	}
-	f := fields{rest: typeMeta}
-	for f.next() {
-		if f.isBytes(2) && string(f.bytes) != d.kind.String()+"List" {
-			return fmt.Errorf("%w: unexpected kind %.100q", ErrMalformed, f.bytes)
-		}
-	}
-	return f.err
+	return err
 }
 
 // items decodes the list itself: 1 metadata, 2 items. Lists of all kinds have these numbers.

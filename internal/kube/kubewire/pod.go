@@ -13,7 +13,6 @@ func (d *Decoder) pod(message []byte) (Object, error) {
 	var m meta
 	var spec podSpec
 	var ended bool
-	d.addrs = d.addrs[:0]
 	err := each(message, func(f *fields) (err error) {
 		switch {
 		case f.isBytes(1):
@@ -82,15 +81,11 @@ func (d *Decoder) podStatus(message []byte) (ended bool, err error) {
 		case f.isBytes(6):
 			podIP = f.bytes
 		case f.isBytes(12):
-			ip := fields{rest: f.bytes}
-			for ip.next() {
-				if ip.isBytes(1) {
-					d.addAddr(ip.bytes)
-				}
+			ip, err := field(f.bytes, 1)
+			if err != nil {
+				return ended, err
 			}
-			if ip.err != nil {
-				return ended, ip.err
-			}
+			d.addAddr(ip)
 		}
 	}
 	if len(d.addrs) == 0 {

@@ -16,7 +16,6 @@ type serviceSpec struct {
 func (d *Decoder) service(message []byte) (Object, error) {
 	var m meta
 	var spec serviceSpec
-	d.ports, d.addrs = d.ports[:0], d.addrs[:0]
 	err := each(message, func(f *fields) error {
 		switch {
 		case f.isBytes(1):

@@ -69,15 +69,11 @@ func (s *Status) parseDetails(message []byte) error {
 	for f.next() {
 		switch {
 		case f.isBytes(4):
-			cause := fields{rest: f.bytes}
-			for cause.next() {
-				if cause.isBytes(1) && string(cause.bytes) == tooLargeVersion {
-					s.TooLargeVersion = true
-				}
+			reason, err := field(f.bytes, 1)
+			if err != nil {
+				return err
 			}
-			if cause.err != nil {
-				return cause.err
-			}
+			s.TooLargeVersion = s.TooLargeVersion || string(reason) == tooLargeVersion
 		case f.isVarint(5):
 			s.RetryAfter = seconds(int32(f.value))
 		}

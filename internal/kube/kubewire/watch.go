@@ -69,14 +69,9 @@ func (d *Decoder) event(frame []byte) (Event, error) {
 		case f.isBytes(1):
 			eventType = d.names.text(f.bytes)
 		case f.isBytes(2):
-			extension := fields{rest: f.bytes}
-			for extension.next() {
-				if extension.isBytes(1) {
-					raw = extension.bytes
-				}
-			}
-			if extension.err != nil {
-				return Event{}, extension.err
+			var err error
+			if raw, err = field(f.bytes, 1); err != nil {
+				return Event{}, err
 			}
 		}
 	}
@@ -117,11 +112,5 @@ func unwrap(data []byte) (raw []byte, err error) {
 	if len(data) < len(magic) || string(data[:len(magic)]) != magic {
 		return nil, fmt.Errorf("%w: not in Kubernetes protobuf format", ErrMalformed)
 	}
-	f := fields{rest: data[len(magic):]}
-	for f.next() {
-		if f.isBytes(2) {
-			raw = f.bytes
-		}
-	}
-	return raw, f.err
+	return field(data[len(magic):], 2)
 }
