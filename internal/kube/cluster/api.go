@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +22,8 @@ const (
 	// maxRetryAfter bounds the delay that the server may ask for.
 	maxRetryAfter = 2 * time.Minute
 	maxErrorBody  = 64 << 10
+	// maxAnswer exceeds the etcd limit for one object, in bytes.
+	maxAnswer = 4 << 20
 )
 
 // api is a client of one API server.
@@ -130,6 +134,34 @@ func (a *api) do(ctx context.Context, method, path string, query url.Values, bod
 		a.told(r)
 	}
 	return response, err
+}
+
+// fetch decodes the response to a request into answer, if that is not nil. body is sent as JSON
+// unless it is nil. right names the missing right in an error.
+func (a *api) fetch(ctx context.Context, method, path string, query url.Values, body any, right Right, answer any) error {
+	var sent io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(data)
+	}
+	response, err := a.do(ctx, method, path, query, sent, kubewire.AcceptJSON)
+	if err != nil {
+		return plain(ctx, err)
+	}
+	defer response.Body.Close()
+	switch {
+	case response.StatusCode/100 != 2:
+		return readStatus(response, right)
+	case answer == nil:
+		return nil
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(answer); err != nil {
+		return fmt.Errorf("%w: %w", kubewire.ErrMalformed, err)
+	}
+	return nil
 }
 
 // isAnswer reports whether an HTTP status code comes from a working API server. Code 0 means no

@@ -89,11 +89,7 @@ func (s State) condition() journal.Condition {
 
 // assess builds the State. It also records since when something has failed.
 func (o *owner) assess(now time.Time) State {
-	counts := o.store.counts
-	s := State{
-		Kubeconfig: o.w.config.Kubeconfig, FromDisk: o.fromDisk,
-		Events: counts.events, Lists: counts.lists, Lost: counts.lost, Rewinds: counts.rewinds, Dropped: counts.dropped, LastDrop: o.lastDrop,
-	}
+	s := State{Kubeconfig: o.w.config.Kubeconfig, FromDisk: o.fromDisk, Totals: o.store.totals, LastDrop: o.lastDrop}
 	if latest := o.w.latest.Load(); latest != nil {
 		s.Counts = latest.Counts()
 	}

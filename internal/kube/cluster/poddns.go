@@ -2,24 +2,17 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/zone"
-	"github.com/node-dns/node-dns/internal/kube/kubewire"
 )
 
-const (
-	// podPatience bounds the wait of an admin for the API server.
-	podPatience = 3 * time.Second
-	// maxPod exceeds the etcd limit for one object, in bytes.
-	maxPod = 4 << 20
-)
+// podPatience bounds the wait of an admin for the API server.
+const podPatience = 3 * time.Second
 
 // PodDNS is the DNS part of a core/v1 PodSpec.
 type PodDNS struct {
@@ -48,21 +41,14 @@ func FetchPodDNS(ctx context.Context, config Config, pod zone.Key) (PodDNS, erro
 	defer cancel()
 	query := url.Values{"fieldSelector": {"metadata.name=" + pod.Name + ",spec.nodeName=" + config.NodeName}}
 	path := "/api/v1/namespaces/" + url.PathEscape(pod.Namespace) + "/pods"
-	response, err := c.api.do(ctx, http.MethodGet, path, query, nil, "application/json")
-	if err != nil {
-		return PodDNS{}, plain(ctx, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return PodDNS{}, readStatus(response, Right{Verb: "list", Resource: "pods", Namespace: pod.Namespace})
-	}
+	right := Right{Verb: "list", Resource: "pods", Namespace: pod.Namespace}
 	var list struct {
 		Items []struct {
 			Spec PodDNS `json:"spec"`
 		} `json:"items"`
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxPod)).Decode(&list); err != nil {
-		return PodDNS{}, fmt.Errorf("%w: %w", kubewire.ErrMalformed, err)
+	if err := c.api.fetch(ctx, http.MethodGet, path, query, nil, right, &list); err != nil {
+		return PodDNS{}, err
 	}
 	if len(list.Items) == 0 {
 		return PodDNS{}, fmt.Errorf("the node %s has no pod %s/%s: %w", config.NodeName, pod.Namespace, pod.Name, fs.ErrNotExist)

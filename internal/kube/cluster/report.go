@@ -48,12 +48,12 @@ func (s *store) apply(r report) {
 	case watching:
 		p.synced, p.err = p.position > 0, nil
 	case changed:
-		s.counts.events++
+		s.totals.Events++
 		delete(p.suspects, r.object.Key)
 		s.change(p, r.object)
 		s.reach(p, r.object.Version)
 	case deleted:
-		s.counts.events++
+		s.totals.Events++
 		delete(p.suspects, r.object.Key)
 		s.remove(p.source.kind, r.object.Key)
 		s.reach(p, r.object.Version)
@@ -62,7 +62,7 @@ func (s *store) apply(r report) {
 	case broken:
 		p.err = r.err
 	case rewound:
-		s.counts.rewinds++
+		s.totals.Rewinds++
 		p.forgetPosition()
 	}
 }
@@ -85,10 +85,10 @@ func (s *store) applyListed(p *progress, o kubewire.Object) {
 	if o.Version > p.position {
 		return
 	}
-	dropped, drops := s.counts.dropped, p.drops
+	dropped, drops := s.totals.Dropped, p.drops
 	changed := s.set(p, o)
 	if !changed { // the object was dropped again, and counted before
-		s.counts.dropped, p.drops = dropped, drops
+		s.totals.Dropped, p.drops = dropped, drops
 	}
 	s.recordLost(p, changed)
 }
@@ -97,7 +97,7 @@ func (s *store) applyListed(p *progress, o kubewire.Object) {
 // watch, the watch may still report the deletion. If it has not when it has passed the list's
 // version, the event was lost.
 func (s *store) applyComplete(p *progress, version uint64) {
-	s.counts.lists++
+	s.totals.Lists++
 	unseen := func(e entry) bool { return e.listEpoch != p.epoch }
 	if !p.comparing {
 		s.sweep(p.source.kind, unseen)
@@ -134,7 +134,7 @@ func (p *progress) forgetPosition() {
 
 func (s *store) recordLost(p *progress, changed bool) {
 	if changed {
-		s.counts.lost++
+		s.totals.Lost++
 		p.lost++
 	}
 }

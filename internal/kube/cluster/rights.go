@@ -1,12 +1,9 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 
@@ -15,11 +12,11 @@ import (
 
 // Right is a permission that RBAC grants.
 type Right struct {
-	Verb      string // "list" or "watch"
-	Group     string // empty for the core group
-	Resource  string
-	Namespace string // empty for all namespaces
-	Name      string // empty for all objects
+	Verb      string `json:"verb"`            // "list" or "watch"
+	Group     string `json:"group,omitempty"` // empty for the core group
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"` // empty for all namespaces
+	Name      string `json:"name,omitempty"`      // empty for all objects
 }
 
 // String formats the right as an argument of `kubectl auth can-i`.
@@ -84,23 +81,17 @@ func MissingRights(ctx context.Context, config Config) ([]Right, error) {
 
 // review is an authorization.k8s.io/v1 SelfSubjectAccessReview.
 type review struct {
-	APIVersion string       `json:"apiVersion"`
-	Kind       string       `json:"kind"`
-	Spec       reviewSpec   `json:"spec"`
-	Status     reviewStatus `json:"status"`
-}
-
-type reviewSpec struct {
-	Attributes reviewAttributes `json:"resourceAttributes"`
-}
-
-type reviewAttributes struct {
-	Verb          string       `json:"verb"`
-	Group         string       `json:"group,omitempty"`
-	Resource      string       `json:"resource"`
-	Namespace     string       `json:"namespace,omitempty"`
-	Name          string       `json:"name,omitempty"`
-	FieldSelector *rawSelector `json:"fieldSelector,omitempty"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Spec       struct {
+		Attributes struct {
+			Right
+			FieldSelector *rawSelector `json:"fieldSelector,omitempty"`
+		} `json:"resourceAttributes"`
+	} `json:"spec"`
+	Status struct {
+		Allowed bool `json:"allowed"`
+	} `json:"status"`
 }
 
 // rawSelector is a selector in the form of a request parameter. Servers before Kubernetes 1.31
@@ -109,41 +100,21 @@ type rawSelector struct {
 	Raw string `json:"rawSelector"`
 }
 
-type reviewStatus struct {
-	Allowed bool `json:"allowed"`
-}
-
 // allows reports whether the server would grant the right for the objects that a field selector
 // selects. A kubelet's certificate may list only the pods of its own node.
 func (a *api) allows(ctx context.Context, right Right, fields string) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
 	defer cancel()
-	attributes := reviewAttributes{Verb: right.Verb, Group: right.Group, Resource: right.Resource, Namespace: right.Namespace, Name: right.Name}
+	ask := review{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}
+	ask.Spec.Attributes.Right = right
 	if fields != "" {
-		attributes.FieldSelector = &rawSelector{fields}
-	}
-	body, err := json.Marshal(review{
-		APIVersion: "authorization.k8s.io/v1",
-		Kind:       "SelfSubjectAccessReview",
-		Spec:       reviewSpec{attributes},
-	})
-	if err != nil {
-		return false, err
-	}
-	const path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-	response, err := a.do(ctx, http.MethodPost, path, nil, bytes.NewReader(body), "application/json")
-	if err != nil {
-		return false, plain(ctx, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode/100 != 2 {
-		return false, readStatus(response, Right{Verb: "create", Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"})
+		ask.Spec.Attributes.FieldSelector = &rawSelector{fields}
 	}
 	var answer review
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return false, fmt.Errorf("%w: %w", kubewire.ErrMalformed, err)
-	}
-	return answer.Status.Allowed, nil
+	const path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+	toAsk := Right{Verb: "create", Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}
+	err := a.fetch(ctx, http.MethodPost, path, nil, ask, toAsk, &answer)
+	return err == nil && answer.Status.Allowed, err
 }
 
 // shape asks which of the optional APIs the server has. isSure is false if the server does not
@@ -177,33 +148,19 @@ func (a *api) shape(ctx context.Context) (has shape, isSure bool, err error) {
 func (a *api) hasGroup(ctx context.Context, path string, resource string) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
 	defer cancel()
-	response, err := a.do(ctx, http.MethodGet, path, nil, nil, "application/json")
-	if err != nil {
-		return false, plain(ctx, err)
-	}
-	defer response.Body.Close()
-	switch response.StatusCode {
-	case http.StatusOK:
-	case http.StatusNotFound:
-		return false, nil
-	default:
-		return false, readStatus(response, Right{Verb: "get", Resource: path})
-	}
-	if resource == "" {
-		return true, nil
+	type named struct {
+		Name string `json:"name"`
 	}
 	var list struct {
-		Resources []struct {
-			Name string `json:"name"`
-		} `json:"resources"`
+		Resources []named `json:"resources"`
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxErrorBody)).Decode(&list); err != nil {
-		return false, fmt.Errorf("%w: %w", kubewire.ErrMalformed, err)
+	var answer any
+	if resource != "" {
+		answer = &list
 	}
-	for _, r := range list.Resources {
-		if r.Name == resource {
-			return true, nil
-		}
+	err := a.fetch(ctx, http.MethodGet, path, nil, nil, Right{Verb: "get", Resource: path}, answer)
+	if hasCode(err, http.StatusNotFound) {
+		return false, nil
 	}
-	return false, nil
+	return err == nil && (resource == "" || slices.Contains(list.Resources, named{resource})), err
 }

@@ -26,7 +26,7 @@ type drops struct {
 
 // drop counts an object of p that is not kept.
 func (s *store) drop(p *progress, key zone.Key, why error) {
-	s.counts.dropped++
+	s.totals.Dropped++
 	p.drops.count++
 	p.drops.last, p.drops.why = key, why
 }

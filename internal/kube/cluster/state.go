@@ -49,13 +49,18 @@ type State struct {
 	FromDisk time.Time
 	Counts   zone.Counts // served objects
 
-	Events  uint64 // events from watches since the start
-	Lists   uint64 // completed lists since the start
+	Totals
+	// LastDrop is the last dropped object and the reason. It is empty if none was dropped.
+	LastDrop string
+}
+
+// Totals are counted since the start.
+type Totals struct {
+	Events  uint64 // from watches
+	Lists   uint64 // completed
 	Lost    uint64 // changes that a watch failed to report, found by comparing
 	Rewinds uint64 // how often the API server's state was older than what it had reported before
 	Dropped uint64 // objects, and changes of objects, that were too big or did not fit
-	// LastDrop is the last dropped object and the reason. It is empty if none was dropped.
-	LastDrop string
 }
 
 // unready returns the State as the reason why queries cannot be answered.

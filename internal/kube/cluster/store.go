@@ -26,19 +26,10 @@ type store struct {
 	podNames bool // names of Pods behind endpoints are kept
 
 	dirty  bool // something that DNS serves has changed since this was last set to false
-	counts counts
+	totals Totals
 
 	awaited []awaited // changes to be timed since this was last set to nil; at most maxAwaited
 	tooMany uint64    // changes over maxAwaited since this was last set to 0
-}
-
-// counts are totals since the start.
-type counts struct {
-	events  uint64 // events from watches
-	lists   uint64 // completed lists
-	lost    uint64 // objects that a list found to differ from the watch's reports
-	dropped uint64 // objects that were too big or did not fit
-	rewinds uint64 // how often the server's state was older than what it had reported before
 }
 
 // entry is the bookkeeping of one object.
@@ -54,7 +45,7 @@ type progress struct {
 	epoch    uint16 // incremented by every list
 	position uint64 // version of the source's state in the store; 0 if its objects have several versions
 	synced   bool   // the store has had its complete state
-	lost     uint64 // as in counts, since this was last set to 0
+	lost     uint64 // as in Totals, since this was last set to 0
 	drops    drops  // since this was last set to zero
 	err      error  // why it is not watched now; nil if it is, or if no error is known
 

@@ -153,8 +153,8 @@ func TestStore(t *testing.T) {
 					s.apply(r)
 				}
 			}
-			if diff := cmp.Diff(row.want, addrsOf(s)); diff != "" || s.counts.lost != row.lost {
-				t.Errorf("%d lost, want %d\n%s", s.counts.lost, row.lost, diff)
+			if diff := cmp.Diff(row.want, addrsOf(s)); diff != "" || s.totals.Lost != row.lost {
+				t.Errorf("%d lost, want %d\n%s", s.totals.Lost, row.lost, diff)
 			}
 		})
 	}
@@ -207,8 +207,8 @@ func TestDroppedOnce(t *testing.T) {
 		r.source = endpoints
 		s.apply(r)
 	}
-	if s.counts.dropped != 1 || s.counts.lost != 0 {
-		t.Errorf("got counts %+v", s.counts)
+	if s.totals.Dropped != 1 || s.totals.Lost != 0 {
+		t.Errorf("got counts %+v", s.totals)
 	}
 }
 
@@ -244,8 +244,8 @@ func TestStoreIsBounded(t *testing.T) {
 		key := zone.Key{Namespace: "n", Name: name}
 		s.apply(report{source: services, step: changed, object: kubewire.Object{Key: key, Value: &zone.Service{Key: key}}})
 	}
-	if s.counts.dropped != 1 || s.builder.Snapshot(time.Now()).Counts().Services != 1 {
-		t.Errorf("got counts %+v", s.counts)
+	if s.totals.Dropped != 1 || s.builder.Snapshot(time.Now()).Counts().Services != 1 {
+		t.Errorf("got counts %+v", s.totals)
 	}
 }
 
@@ -285,8 +285,8 @@ func TestStoreIsBoundedInOctets(t *testing.T) {
 		{"three", 700, nil, 900, 3},
 	} {
 		tell(row.name, row.endpoints, row.err)
-		if known() != row.known || s.counts.dropped != row.dropped {
-			t.Errorf("%s of %d: %d endpoints, %d dropped", row.name, row.endpoints, known(), s.counts.dropped)
+		if known() != row.known || s.totals.Dropped != row.dropped {
+			t.Errorf("%s of %d: %d endpoints, %d dropped", row.name, row.endpoints, known(), s.totals.Dropped)
 		}
 	}
 	for _, name := range []string{"one", "two", "three"} {
