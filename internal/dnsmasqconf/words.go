@@ -1,5 +1,7 @@
 package dnsmasqconf
 
+import "strings"
+
 // argument says whether an option takes an argument.
 type argument int
 
@@ -24,194 +26,85 @@ const (
 	advertisements = "node-dns has no router advertisements: use the package dnsmasq, with port=0, or radvd"
 )
 
+// group lists options with the same effect. "name" takes no argument, "name=" takes one, and
+// "name[=]" may take one. With "!" in front, dnsmasq does not start if it occurs twice.
+type group struct{ aside, met, options string }
+
 // words are all options of dnsmasq 2.90, according to its --help and --test.
-var words = map[string]word{
-	"add-cpe-id":                {argument: valued, once: true, aside: "upstreams never learn about clients"},
-	"add-mac":                   {argument: either, aside: "upstreams never learn about clients"},
-	"add-subnet":                {argument: either, once: true, aside: "upstreams never learn about clients"},
-	"addn-hosts":                {argument: valued},
-	"address":                   {argument: valued},
-	"alias":                     {argument: valued},
-	"all-servers":               {argument: bare},
-	"auth-peer":                 {argument: valued, aside: "node-dns is not authoritative for any zone"},
-	"auth-sec-servers":          {argument: valued, aside: "node-dns is not authoritative for any zone"},
-	"auth-server":               {argument: valued, once: true, aside: "node-dns is not authoritative for any zone"},
-	"auth-soa":                  {argument: valued, once: true, aside: "node-dns is not authoritative for any zone"},
-	"auth-ttl":                  {argument: valued, once: true, aside: "node-dns is not authoritative for any zone"},
-	"auth-zone":                 {argument: valued, aside: "node-dns is not authoritative for any zone"},
-	"bind-dynamic":              {argument: bare, met: "node-dns always binds single addresses, as they appear"},
-	"bind-interfaces":           {argument: bare, met: "node-dns always binds single addresses, as they appear"},
-	"bogus-nxdomain":            {argument: valued},
-	"bogus-priv":                {argument: bare},
-	"bootp-dynamic":             {argument: either, aside: dhcp},
-	"bridge-interface":          {argument: valued, aside: dhcp},
-	"caa-record":                {argument: valued},
-	"cache-rr":                  {argument: valued, aside: "records of all types are cached anyway"},
-	"cache-size":                {argument: either, once: true},
-	"clear-on-reload":           {argument: bare, met: "changes are always detected, and outdated answers removed"},
-	"cname":                     {argument: valued},
-	"conf-dir":                  {argument: valued},
-	"conf-file":                 {argument: either},
-	"conf-script":               {argument: valued, aside: "no program is run for the configuration"},
-	"connmark-allowlist":        {argument: valued, aside: "answers are not passed to the kernel"},
-	"connmark-allowlist-enable": {argument: either, once: true, aside: "answers are not passed to the kernel"},
-	"conntrack":                 {argument: bare, aside: "answers are not passed to the kernel"},
-	"dhcp-alternate-port":       {argument: either, once: true, aside: dhcp},
-	"dhcp-authoritative":        {argument: bare, aside: dhcp},
-	"dhcp-boot":                 {argument: valued, aside: dhcp},
-	"dhcp-broadcast":            {argument: either, aside: dhcp},
-	"dhcp-circuitid":            {argument: valued, aside: dhcp},
-	"dhcp-client-update":        {argument: bare, aside: dhcp},
-	"dhcp-duid":                 {argument: valued, once: true, aside: dhcp},
-	"dhcp-fqdn":                 {argument: bare, aside: dhcp},
-	"dhcp-generate-names":       {argument: either, aside: dhcp},
-	"dhcp-host":                 {argument: valued, aside: dhcp},
-	"dhcp-hostsdir":             {argument: valued, aside: dhcp},
-	"dhcp-hostsfile":            {argument: valued, aside: dhcp},
-	"dhcp-ignore":               {argument: valued, aside: dhcp},
-	"dhcp-ignore-clid":          {argument: bare, aside: dhcp},
-	"dhcp-ignore-names":         {argument: either, aside: dhcp},
-	"dhcp-lease-max":            {argument: valued, once: true, aside: dhcp},
-	"dhcp-leasefile":            {argument: either, once: true, aside: dhcp},
-	"dhcp-luascript":            {argument: valued, aside: dhcp},
-	"dhcp-mac":                  {argument: valued, aside: dhcp},
-	"dhcp-match":                {argument: valued, aside: dhcp},
-	"dhcp-name-match":           {argument: valued, aside: dhcp},
-	"dhcp-no-override":          {argument: bare, aside: dhcp},
-	"dhcp-option":               {argument: valued, aside: dhcp},
-	"dhcp-option-force":         {argument: valued, aside: dhcp},
-	"dhcp-optsdir":              {argument: valued, aside: dhcp},
-	"dhcp-optsfile":             {argument: valued, aside: dhcp},
-	"dhcp-proxy":                {argument: either, aside: dhcp},
-	"dhcp-pxe-vendor":           {argument: valued, aside: dhcp},
-	"dhcp-range":                {argument: valued, aside: dhcp},
-	"dhcp-rapid-commit":         {argument: bare, aside: dhcp},
-	"dhcp-relay":                {argument: valued, aside: dhcp},
-	"dhcp-remoteid":             {argument: valued, aside: dhcp},
-	"dhcp-reply-delay":          {argument: valued, once: true, aside: dhcp},
-	"dhcp-script":               {argument: valued, once: true, aside: dhcp},
-	"dhcp-scriptuser":           {argument: valued, once: true, aside: dhcp},
-	"dhcp-sequential-ip":        {argument: bare, aside: dhcp},
-	"dhcp-subscrid":             {argument: valued, aside: dhcp},
-	"dhcp-ttl":                  {argument: valued, once: true, aside: dhcp},
-	"dhcp-userclass":            {argument: valued, aside: dhcp},
-	"dhcp-vendorclass":          {argument: valued, aside: dhcp},
-	"dns-forward-max":           {argument: valued, once: true},
-	"dns-loop-detect":           {argument: bare, met: "loops are always detected"},
-	"dns-rr":                    {argument: valued},
-	"dnssec":                    {argument: bare, aside: "node-dns does not validate, and passes signatures through"},
-	"dnssec-check-unsigned":     {argument: either, aside: "node-dns does not validate, and passes signatures through"},
-	"dnssec-debug":              {argument: bare, aside: "node-dns does not validate, and passes signatures through"},
-	"dnssec-limits":             {argument: valued, once: true, aside: "node-dns does not validate, and passes signatures through"},
-	"dnssec-no-timecheck":       {argument: bare, aside: "node-dns does not validate, and passes signatures through"},
-	"dnssec-timestamp":          {argument: valued, once: true, aside: "node-dns does not validate, and passes signatures through"},
-	"domain":                    {argument: valued},
-	"domain-needed":             {argument: bare},
-	"domain-suffix":             {argument: valued},
-	"dumpfile":                  {argument: valued, once: true, aside: "node-dns has no such logs"},
-	"dumpmask":                  {argument: valued, once: true, aside: "node-dns has no such logs"},
-	"dynamic-host":              {argument: valued, aside: "node-dns has no such records"},
-	"edns-packet-max":           {argument: valued, once: true},
-	"enable-dbus":               {argument: either, once: true, met: "dbus in node-dns.yaml chooses the bus names"},
-	"enable-ra":                 {argument: bare, aside: advertisements},
-	"enable-tftp":               {argument: either, aside: tftp},
-	"enable-ubus":               {argument: either, once: true, aside: "node-dns does not use ubus"},
-	"except-interface":          {argument: valued},
-	"expand-hosts":              {argument: bare},
-	"fast-dns-retry":            {argument: either, once: true, aside: "the next server is always queried if one is silent for 250 ms"},
-	"filter-A":                  {argument: bare},
-	"filter-AAAA":               {argument: bare},
-	"filter-rr":                 {argument: valued, aside: "only A and AAAA can be filtered (filter-A, filter-AAAA)"},
-	"filterwin2k":               {argument: bare},
-	"group":                     {argument: either, once: true, aside: "systemd decides: node-dns.service has User=node-dns"},
-	"help":                      {argument: bare, aside: "only valid on the command line"},
-	"host-record":               {argument: valued},
-	"hostsdir":                  {argument: valued},
-	"ignore-address":            {argument: valued},
-	"interface":                 {argument: valued},
-	"interface-name":            {argument: valued, aside: "node-dns has no such records"},
-	"ipset":                     {argument: valued, aside: "answers are not passed to the kernel"},
-	"keep-in-foreground":        {argument: bare, met: "systemd decides: node-dns.service has Type=notify"},
-	"leasefile-ro":              {argument: bare, aside: dhcp},
-	"listen-address":            {argument: valued},
-	"local":                     {argument: valued},
-	"local-service":             {argument: either, once: true, aside: "allowFrom in node-dns.yaml decides; the default is local networks"},
-	"local-ttl":                 {argument: valued, once: true},
-	"localise-queries":          {argument: bare},
-	"localmx":                   {argument: bare, aside: "MX records are not generated: use mx-host"},
-	"log-async":                 {argument: either, once: true, aside: "the log is in the journal: journalctl -u node-dns"},
-	"log-debug":                 {argument: bare, aside: "node-dns has no such logs"},
-	"log-dhcp":                  {argument: bare, aside: dhcp},
-	"log-facility":              {argument: valued, once: true, aside: "the log is in the journal: journalctl -u node-dns"},
-	"log-queries":               {argument: either},
-	"max-cache-ttl":             {argument: valued, once: true},
-	"max-port":                  {argument: valued, once: true},
-	"max-tcp-connections":       {argument: valued, once: true, aside: "node-dns accepts 1,000, or a quarter of the files that it may open"},
-	"max-ttl":                   {argument: valued, once: true},
-	"min-cache-ttl":             {argument: valued, once: true},
-	"min-port":                  {argument: valued, once: true},
-	"mx-host":                   {argument: valued},
-	"mx-target":                 {argument: valued, once: true},
-	"naptr-record":              {argument: valued},
-	"neg-ttl":                   {argument: valued, once: true},
-	"nftset":                    {argument: valued, aside: "answers are not passed to the kernel"},
-	"no-daemon":                 {argument: bare, aside: "systemd decides: node-dns.service has Type=notify"},
-	"no-dhcp-interface":         {argument: valued, aside: dhcp},
-	"no-dhcpv4-interface":       {argument: valued, aside: dhcp},
-	"no-dhcpv6-interface":       {argument: valued, aside: dhcp},
-	"no-hosts":                  {argument: bare},
-	"no-ident":                  {argument: bare, aside: "version.bind and similar names are only answered to this host"},
-	"no-negcache":               {argument: bare},
-	"no-ping":                   {argument: bare, aside: dhcp},
-	"no-poll":                   {argument: bare, met: "changes are always detected, and outdated answers removed"},
-	"no-resolv":                 {argument: bare},
-	"no-round-robin":            {argument: bare, aside: "addresses keep the upstream's order"},
-	"pid-file":                  {argument: either, once: true, aside: "systemd tracks the process: systemctl show -p MainPID node-dns"},
-	"port":                      {argument: valued, once: true},
-	"port-limit":                {argument: valued, once: true, aside: "each query has a random source port anyway"},
-	"proxy-dnssec":              {argument: bare, met: "the upstream's AD bit is always passed on to clients that ask for it"},
-	"ptr-record":                {argument: valued},
-	"pxe-prompt":                {argument: valued, aside: dhcp},
-	"pxe-service":               {argument: valued, aside: dhcp},
-	"query-port":                {argument: valued, once: true, aside: "a fixed source port makes responses easy to forge (CVE-2008-1447): use max-port and min-port"},
-	"quiet-dhcp":                {argument: bare, aside: dhcp},
-	"quiet-dhcp6":               {argument: bare, aside: dhcp},
-	"quiet-ra":                  {argument: bare, aside: advertisements},
-	"quiet-tftp":                {argument: bare, aside: tftp},
-	"ra-param":                  {argument: valued, aside: advertisements},
-	"read-ethers":               {argument: bare, aside: dhcp},
-	"rebind-domain-ok":          {argument: valued},
-	"rebind-localhost-ok":       {argument: bare},
-	"resolv-file":               {argument: either},
-	"rev-server":                {argument: valued},
-	"script-arp":                {argument: bare, aside: dhcp},
-	"script-on-renewal":         {argument: bare, aside: dhcp},
-	"selfmx":                    {argument: bare, aside: "MX records are not generated: use mx-host"},
-	"server":                    {argument: valued},
-	"servers-file":              {argument: valued, once: true, aside: "move its lines to a file of the configuration directory"},
-	"shared-network":            {argument: valued, aside: dhcp},
-	"srv-host":                  {argument: valued},
-	"stop-dns-rebind":           {argument: bare},
-	"strict-order":              {argument: bare, met: "servers are always queried in order, those that are down last"},
-	"strip-mac":                 {argument: bare, aside: "upstreams never learn about clients"},
-	"strip-subnet":              {argument: bare, aside: "upstreams never learn about clients"},
-	"synth-domain":              {argument: valued, aside: "node-dns has no such records"},
-	"tag-if":                    {argument: valued, aside: dhcp},
-	"test":                      {argument: bare, aside: "only valid on the command line"},
-	"tftp-lowercase":            {argument: bare, aside: tftp},
-	"tftp-max":                  {argument: valued, once: true, aside: tftp},
-	"tftp-mtu":                  {argument: valued, once: true, aside: tftp},
-	"tftp-no-blocksize":         {argument: bare, aside: tftp},
-	"tftp-no-fail":              {argument: bare, aside: tftp},
-	"tftp-port-range":           {argument: valued, once: true, aside: tftp},
-	"tftp-root":                 {argument: valued, aside: tftp},
-	"tftp-secure":               {argument: bare, aside: tftp},
-	"tftp-single-port":          {argument: bare, aside: tftp},
-	"tftp-unique-root":          {argument: either, aside: tftp},
-	"trust-anchor":              {argument: valued, aside: "node-dns does not validate, and passes signatures through"},
-	"txt-record":                {argument: valued},
-	"umbrella":                  {argument: either, once: true, aside: "upstreams never learn about clients"},
-	"use-stale-cache":           {argument: either, once: true},
-	"user":                      {argument: either, once: true, aside: "systemd decides: node-dns.service has User=node-dns"},
-	"version":                   {argument: bare, aside: "only valid on the command line"},
+var words = wordsOf([]group{
+	{options: `
+		addn-hosts= address= alias= all-servers bogus-nxdomain= bogus-priv caa-record= !cache-size[=]
+		cname= conf-dir= conf-file[=] !dns-forward-max= dns-rr= domain= domain-needed domain-suffix=
+		!edns-packet-max= except-interface= expand-hosts filter-A filter-AAAA filterwin2k host-record=
+		hostsdir= ignore-address= interface= listen-address= local= !local-ttl= localise-queries
+		log-queries[=] !max-cache-ttl= !max-port= !max-ttl= !min-cache-ttl= !min-port= mx-host=
+		!mx-target= naptr-record= !neg-ttl= no-hosts no-negcache no-resolv !port= ptr-record=
+		rebind-domain-ok= rebind-localhost-ok resolv-file[=] rev-server= server= srv-host=
+		stop-dns-rebind txt-record= !use-stale-cache[=]`},
+	{met: "changes are always detected, and outdated answers removed", options: `clear-on-reload no-poll`},
+	{met: "node-dns always binds single addresses, as they appear", options: `bind-dynamic bind-interfaces`},
+	{met: "dbus in node-dns.yaml chooses the bus names", options: `!enable-dbus[=]`},
+	{met: "loops are always detected", options: `dns-loop-detect`},
+	{met: "servers are always queried in order, those that are down last", options: `strict-order`},
+	{met: "systemd decides: node-dns.service has Type=notify", options: `keep-in-foreground`},
+	{met: "the upstream's AD bit is always passed on to clients that ask for it", options: `proxy-dnssec`},
+	{aside: dhcp, options: `
+		bootp-dynamic[=] bridge-interface= !dhcp-alternate-port[=] dhcp-authoritative dhcp-boot=
+		dhcp-broadcast[=] dhcp-circuitid= dhcp-client-update !dhcp-duid= dhcp-fqdn
+		dhcp-generate-names[=] dhcp-host= dhcp-hostsdir= dhcp-hostsfile= dhcp-ignore= dhcp-ignore-clid
+		dhcp-ignore-names[=] !dhcp-lease-max= !dhcp-leasefile[=] dhcp-luascript= dhcp-mac= dhcp-match=
+		dhcp-name-match= dhcp-no-override dhcp-option= dhcp-option-force= dhcp-optsdir= dhcp-optsfile=
+		dhcp-proxy[=] dhcp-pxe-vendor= dhcp-range= dhcp-rapid-commit dhcp-relay= dhcp-remoteid=
+		!dhcp-reply-delay= !dhcp-script= !dhcp-scriptuser= dhcp-sequential-ip dhcp-subscrid= !dhcp-ttl=
+		dhcp-userclass= dhcp-vendorclass= leasefile-ro log-dhcp no-dhcp-interface= no-dhcpv4-interface=
+		no-dhcpv6-interface= no-ping pxe-prompt= pxe-service= quiet-dhcp quiet-dhcp6 read-ethers
+		script-arp script-on-renewal shared-network= tag-if=`},
+	{aside: tftp, options: `
+		enable-tftp[=] quiet-tftp tftp-lowercase !tftp-max= !tftp-mtu= tftp-no-blocksize tftp-no-fail
+		!tftp-port-range= tftp-root= tftp-secure tftp-single-port tftp-unique-root[=]`},
+	{aside: "node-dns does not validate, and passes signatures through", options: `
+		dnssec dnssec-check-unsigned[=] dnssec-debug !dnssec-limits= dnssec-no-timecheck
+		!dnssec-timestamp= trust-anchor=`},
+	{aside: "node-dns is not authoritative for any zone", options: `
+		auth-peer= auth-sec-servers= !auth-server= !auth-soa= !auth-ttl= auth-zone=`},
+	{aside: "upstreams never learn about clients", options: `!add-cpe-id= add-mac[=] !add-subnet[=] strip-mac strip-subnet !umbrella[=]`},
+	{aside: "answers are not passed to the kernel", options: `connmark-allowlist= !connmark-allowlist-enable[=] conntrack ipset= nftset=`},
+	{aside: "node-dns has no such logs", options: `!dumpfile= !dumpmask= log-debug`},
+	{aside: "node-dns has no such records", options: `dynamic-host= interface-name= synth-domain=`},
+	{aside: "only valid on the command line", options: `help test version`},
+	{aside: advertisements, options: `enable-ra quiet-ra ra-param=`},
+	{aside: "MX records are not generated: use mx-host", options: `localmx selfmx`},
+	{aside: "systemd decides: node-dns.service has User=node-dns", options: `!group[=] !user[=]`},
+	{aside: "the log is in the journal: journalctl -u node-dns", options: `!log-async[=] !log-facility=`},
+	{aside: "a fixed source port makes responses easy to forge (CVE-2008-1447): use max-port and min-port", options: `!query-port=`},
+	{aside: "addresses keep the upstream's order", options: `no-round-robin`},
+	{aside: "allowFrom in node-dns.yaml decides; the default is local networks", options: `!local-service[=]`},
+	{aside: "each query has a random source port anyway", options: `!port-limit=`},
+	{aside: "move its lines to a file of the configuration directory", options: `!servers-file=`},
+	{aside: "no program is run for the configuration", options: `conf-script=`},
+	{aside: "node-dns accepts 1,000, or a quarter of the files that it may open", options: `!max-tcp-connections=`},
+	{aside: "node-dns does not use ubus", options: `!enable-ubus[=]`},
+	{aside: "only A and AAAA can be filtered (filter-A, filter-AAAA)", options: `filter-rr=`},
+	{aside: "records of all types are cached anyway", options: `cache-rr=`},
+	{aside: "systemd decides: node-dns.service has Type=notify", options: `no-daemon`},
+	{aside: "systemd tracks the process: systemctl show -p MainPID node-dns", options: `!pid-file[=]`},
+	{aside: "the next server is always queried if one is silent for 250 ms", options: `!fast-dns-retry[=]`},
+	{aside: "version.bind and similar names are only answered to this host", options: `no-ident`},
+})
+
+func wordsOf(groups []group) map[string]word {
+	all := map[string]word{}
+	for _, g := range groups {
+		for name := range strings.FieldsSeq(g.options) {
+			w := word{aside: g.aside, met: g.met}
+			name, w.once = strings.CutPrefix(name, "!")
+			if rest, ok := strings.CutSuffix(name, "[=]"); ok {
+				name, w.argument = rest, either
+			} else if rest, ok := strings.CutSuffix(name, "="); ok {
+				name, w.argument = rest, valued
+			}
+			all[name] = w
+		}
+	}
+	return all
 }
