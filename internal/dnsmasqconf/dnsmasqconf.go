@@ -34,11 +34,8 @@ type Config struct {
 
 	Hosts  []Host // from host-record, then from the hosts files
 	CNAMEs []CNAME
-	Texts  []Text
-	SRVs   []SRV
-	PTRs   []PTR
 	MXs    []MX
-	// Records are those of other types.
+	// Records are those of other types, in order.
 	Records []Record
 	// Domain is domain= without a network, or the zero Name.
 	Domain dnsname.Name
@@ -107,26 +104,6 @@ type CNAME struct {
 	Alias, Target dnsname.Name
 	TTL           int // seconds, or Unset
 	Place         Place
-}
-
-// A Text is a TXT record.
-type Text struct {
-	Name  dnsname.Name
-	Texts []string // at least one, each with at most 255 bytes
-	Place Place
-}
-
-// An SRV is an SRV record.
-type SRV struct {
-	Name, Target           dnsname.Name // the root if there is no target
-	Port, Priority, Weight uint16
-	Place                  Place
-}
-
-// A PTR is a PTR record.
-type PTR struct {
-	Name, Target dnsname.Name
-	Place        Place
 }
 
 // An MX is an MX record.

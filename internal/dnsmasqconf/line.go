@@ -153,9 +153,19 @@ func (c Config) Where(name dnsname.Name) (place Place, ok bool) {
 			return h.Place, true
 		}
 	}
-	for _, r := range c.records() {
-		if r.name == name {
-			return r.place, true
+	for _, r := range c.CNAMEs {
+		if r.Alias == name {
+			return r.Place, true
+		}
+	}
+	for _, r := range c.Records {
+		if r.Name == name {
+			return r.Place, true
+		}
+	}
+	for _, r := range c.MXs {
+		if r.Name == name {
+			return r.Place, true
 		}
 	}
 	for zone := name; !zone.IsZero(); zone = zone.Parent() {
@@ -166,32 +176,4 @@ func (c Config) Where(name dnsname.Name) (place Place, ok bool) {
 		}
 	}
 	return Place{}, false
-}
-
-// named is a name with a record.
-type named struct {
-	name  dnsname.Name
-	place Place
-}
-
-func (c Config) records() (all []named) {
-	for _, r := range c.CNAMEs {
-		all = append(all, named{r.Alias, r.Place})
-	}
-	for _, r := range c.Texts {
-		all = append(all, named{r.Name, r.Place})
-	}
-	for _, r := range c.SRVs {
-		all = append(all, named{r.Name, r.Place})
-	}
-	for _, r := range c.PTRs {
-		all = append(all, named{r.Name, r.Place})
-	}
-	for _, r := range c.MXs {
-		all = append(all, named{r.Name, r.Place})
-	}
-	for _, r := range c.Records {
-		all = append(all, named{r.Name, r.Place})
-	}
-	return all
 }

@@ -51,9 +51,7 @@ const leftovers = ",.rpmnew,.rpmsave,.rpmorig,.dpkg-dist,.dpkg-old,.dpkg-new"
 // as *nodeconfig.Fault, and errors of reading them. In that case dnsmasq would not start, but the
 // Config holds the content of the valid lines.
 func Load(paths Paths) (Config, error) {
-	l := loader{paths: paths, once: map[string]bool{}, config: Config{
-		Flags: map[string]bool{}, Numbers: map[string]int{}, Sources: map[string]Place{},
-	}}
+	l := newLoader(paths)
 	if paths.Conf != "" {
 		if err := l.file(paths.Conf); !errors.Is(err, fs.ErrNotExist) {
 			l.fail(err)
@@ -74,15 +72,22 @@ func Load(paths Paths) (Config, error) {
 
 // loader reads one configuration.
 type loader struct {
-	paths  Paths
-	config Config
-	seen   []inode
-	once   map[string]bool // options that may occur once, and have
-	faults []*nodeconfig.Fault
-	errs   []error
-	at     position
-	stock  bool   // the current file is openshift-ansible's own
-	hosts  []Host // from host-record
+	paths   Paths
+	readers map[string]reader
+	config  Config
+	seen    []inode
+	once    map[string]bool // options that may occur once, and have
+	faults  []*nodeconfig.Fault
+	errs    []error
+	at      position
+	stock   bool   // the current file is openshift-ansible's own
+	hosts   []Host // from host-record
+}
+
+func newLoader(paths Paths) *loader {
+	return &loader{paths: paths, readers: readers(), once: map[string]bool{}, config: Config{
+		Flags: map[string]bool{}, Numbers: map[string]int{}, Sources: map[string]Place{},
+	}}
 }
 
 // inode is how dnsmasq identifies files: a file with two names is read once, so a conf-file loop

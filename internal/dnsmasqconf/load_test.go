@@ -468,7 +468,7 @@ func TestAside(t *testing.T) {
 		if (len(config.Aside) == 1) != (known.aside != "") && name != "host-record" && name != "ptr-record" {
 			t.Errorf("%s: got aside %v", name, config.Aside)
 		}
-		if known.aside == "" && known.met == "" && known.argument != bare && readerOf(name) == nil && config.Number(name) != 1 {
+		if known.aside == "" && known.met == "" && known.argument != bare && readers()[name] == nil && config.Number(name) != 1 {
 			t.Errorf("%s: neither has a reader nor is a number", name)
 		}
 	}
@@ -485,7 +485,7 @@ func FuzzText(f *testing.F) {
 			t.Skip("reads files")
 		}
 		read := func(text string) (Config, []*nodeconfig.Fault) {
-			l := loader{once: map[string]bool{}, config: Config{Flags: map[string]bool{}, Numbers: map[string]int{}, Sources: map[string]Place{}}}
+			l := newLoader(Paths{})
 			l.text("x", []byte(text))
 			l.checkAliases()
 			return l.config, l.faults
@@ -577,5 +577,13 @@ func TestLogQueries(t *testing.T) {
 		if got := [2]bool{config.Has("log-queries"), config.LogExtra}; err != nil || got != want {
 			t.Errorf("%q: got %v %v, want %v", text, got, err, want)
 		}
+	}
+}
+
+// TestEscaped: the texts of a TXT record in the form that package dns packs.
+func TestEscaped(t *testing.T) {
+	want := []string{`a\"\\`, `\000\195\169`}
+	if got := escaped([]string{"a\"\\", "\x00é"}); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -64,7 +64,7 @@ func (l *loader) option(name, text string, has bool, begin position) {
 		l.config.Flags[name] = true
 		return
 	}
-	if read := readerOf(name); read != nil {
+	if read := l.readers[name]; read != nil {
 		read(l, name, text)
 		return
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// A Record is a record of any type, from dns-rr, caa-record or naptr-record.
+// A Record is a record of any type except CNAME and MX.
 type Record struct {
 	Name  dnsname.Name
 	RR    dns.RR // without owner and TTL; read-only
@@ -25,14 +25,19 @@ type Record struct {
 func newRR(rrtype uint16, data []byte) (dns.RR, error) {
 	if len(data) == 0 {
 		// Package dns takes a known type without bytes for a deletion in an update (RFC 2136).
-		return &dns.RFC3597{Hdr: dns.RR_Header{Name: ".", Rrtype: rrtype, Class: dns.ClassINET}}, nil
+		return &dns.RFC3597{Hdr: header(rrtype)}, nil
 	}
-	header := dns.RR_Header{Name: ".", Rrtype: rrtype, Class: dns.ClassINET, Rdlength: uint16(len(data))}
-	rr, end, err := dns.UnpackRRWithHeader(header, data, 0)
+	h := header(rrtype)
+	h.Rdlength = uint16(len(data))
+	rr, end, err := dns.UnpackRRWithHeader(h, data, 0)
 	if err == nil && end != len(data) {
 		err = errors.New("bytes after the end")
 	}
 	return rr, err
+}
+
+func header(rrtype uint16) dns.RR_Header {
+	return dns.RR_Header{Name: ".", Rrtype: rrtype, Class: dns.ClassINET}
 }
 
 // readRR parses dns-rr=NAME,TYPE[,OCTETS]: the type as a number, the bytes in hexadecimal,
@@ -57,16 +62,20 @@ func readRR(l *loader, option, text string) {
 		l.setAside(option, "there is no such type")
 		return
 	}
-	l.addRecord(option, name, uint16(rrtype), data)
+	l.addData(option, name, uint16(rrtype), data)
 }
 
-func (l *loader) addRecord(option string, name dnsname.Name, rrtype uint16, data []byte) {
+func (l *loader) add(name dnsname.Name, rr dns.RR) {
+	l.config.Records = append(l.config.Records, Record{name, rr, l.place()})
+}
+
+func (l *loader) addData(option string, name dnsname.Name, rrtype uint16, data []byte) {
 	rr, err := newRR(rrtype, data)
 	if err != nil {
 		l.setAside(option, "the bytes are not a valid record of type "+dns.Type(rrtype).String()+", and no client could parse the answer")
 		return
 	}
-	l.config.Records = append(l.config.Records, Record{name, rr, l.place()})
+	l.add(name, rr)
 }
 
 // octets parses like dnsmasq's parse_hex: in each run of digits two form a byte, and the last may
@@ -98,7 +107,7 @@ func readCAA(l *loader, option, text string) {
 		return
 	}
 	data := append([]byte{byte(flags), byte(len(parts[2]))}, parts[2]+parts[3]...)
-	l.addRecord(option, name, dns.TypeCAA, data)
+	l.addData(option, name, dns.TypeCAA, data)
 }
 
 // readNAPTR parses naptr-record=NAME,ORDER,PREFERENCE,FLAGS,SERVICE,REGEXP[,REPLACEMENT] (RFC 3403
@@ -139,5 +148,5 @@ func readNAPTR(l *loader, option, text string) {
 		l.fault(option, "a name", nodeconfig.Quote(parts[6]))
 		return
 	}
-	l.addRecord(option, name, dns.TypeNAPTR, append(data, buffer[:end]...))
+	l.addData(option, name, dns.TypeNAPTR, append(data, buffer[:end]...))
 }

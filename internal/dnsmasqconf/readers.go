@@ -16,71 +16,52 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// readerOf returns the parser of an option's argument; nil means a number.
-func readerOf(name string) func(l *loader, name, text string) {
-	switch name {
-	case "server", "local":
-		return readServer
-	case "rev-server":
-		return readRevServer
-	case "address":
-		return readAddress
-	case "host-record":
-		return readHost
-	case "cname":
-		return readCNAME
-	case "txt-record":
-		return readText
-	case "srv-host":
-		return readSRV
-	case "ptr-record":
-		return readPTR
-	case "mx-host", "mx-target":
-		return readMX
-	case "dns-rr":
-		return readRR
-	case "caa-record":
-		return readCAA
-	case "naptr-record":
-		return readNAPTR
-	case "alias":
-		return readAlias
-	case "domain", "domain-suffix":
-		return readDomain
-	case "addn-hosts", "hostsdir":
-		return readPath(func(c *Config) *[]string { return &c.HostsFile })
-	case "resolv-file":
-		return readPath(func(c *Config) *[]string { return &c.ResolvFile })
-	case "bogus-nxdomain":
-		return readPrefix(func(c *Config) *[]netip.Prefix { return &c.Bogus })
-	case "ignore-address":
-		return readPrefix(func(c *Config) *[]netip.Prefix { return &c.Ignored })
-	case "rebind-domain-ok":
-		return readRebindOK
-	case "listen-address":
-		return readListen
-	case "interface":
-		return readInterfaces(func(c *Config) *[]string { return &c.Interfaces })
-	case "except-interface":
-		return readInterfaces(func(c *Config) *[]string { return &c.Except })
-	case "min-port", "max-port":
-		return readPort
-	case "use-stale-cache":
-		return readStale
-	case "port":
-		return readListenPort
-	case "edns-packet-max":
-		return readPacketMax
-	case "log-queries":
-		return func(l *loader, name, text string) { // 2.90 accepts any word and knows only this one; later versions know more
-			l.config.Flags[name], l.config.LogExtra = true, l.config.LogExtra || text == "extra"
-		}
-	case "conf-file":
-		return readConfFile
-	case "conf-dir":
-		return readConfDir
+// reader parses an option's argument.
+type reader func(l *loader, name, text string)
+
+// readers returns the readers of the options whose argument is not just a number.
+func readers() map[string]reader {
+	return map[string]reader{
+		"addn-hosts":       readPath(func(c *Config) *[]string { return &c.HostsFile }),
+		"address":          readAddress,
+		"alias":            readAlias,
+		"bogus-nxdomain":   readPrefix(func(c *Config) *[]netip.Prefix { return &c.Bogus }),
+		"caa-record":       readCAA,
+		"cname":            readCNAME,
+		"conf-dir":         readConfDir,
+		"conf-file":        readConfFile,
+		"dns-rr":           readRR,
+		"domain":           readDomain,
+		"domain-suffix":    readDomain,
+		"edns-packet-max":  readPacketMax,
+		"except-interface": readInterfaces(func(c *Config) *[]string { return &c.Except }),
+		"host-record":      readHost,
+		"hostsdir":         readPath(func(c *Config) *[]string { return &c.HostsFile }),
+		"ignore-address":   readPrefix(func(c *Config) *[]netip.Prefix { return &c.Ignored }),
+		"interface":        readInterfaces(func(c *Config) *[]string { return &c.Interfaces }),
+		"listen-address":   readListen,
+		"local":            readServer,
+		"log-queries":      readLogQueries,
+		"max-port":         readPort,
+		"min-port":         readPort,
+		"mx-host":          readMX,
+		"mx-target":        readMX,
+		"naptr-record":     readNAPTR,
+		"port":             readListenPort,
+		"ptr-record":       readPTR,
+		"rebind-domain-ok": readRebindOK,
+		"resolv-file":      readPath(func(c *Config) *[]string { return &c.ResolvFile }),
+		"rev-server":       readRevServer,
+		"server":           readServer,
+		"srv-host":         readSRV,
+		"txt-record":       readText,
+		"use-stale-cache":  readStale,
 	}
-	return nil
+}
+
+// readLogQueries accepts any word and knows only one, like 2.90; later versions know more.
+func readLogQueries(l *loader, name, text string) {
+	l.config.Flags[name], l.config.LogExtra = true, l.config.LogExtra || text == "extra"
 }
 
 // readPort parses a port; 0 is allowed.
@@ -131,7 +112,7 @@ func readPacketMax(l *loader, name, text string) {
 	}
 }
 
-func readPath(into func(*Config) *[]string) func(*loader, string, string) {
+func readPath(into func(*Config) *[]string) reader {
 	return func(l *loader, _, text string) {
 		if text != "" {
 			paths := into(&l.config)
@@ -140,13 +121,10 @@ func readPath(into func(*Config) *[]string) func(*loader, string, string) {
 	}
 }
 
-func readPrefix(into func(*Config) *[]netip.Prefix) func(*loader, string, string) {
+func readPrefix(into func(*Config) *[]netip.Prefix) reader {
 	return func(l *loader, name, text string) {
 		text = shown(text)
-		prefix, err := netip.ParsePrefix(text)
-		if addr, e := netip.ParseAddr(text); e == nil {
-			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
-		}
+		prefix, err := parseNetwork(text)
 		if err != nil {
 			l.fault(name, "an IP address, or a network", nodeconfig.Quote(text))
 			return
@@ -156,7 +134,15 @@ func readPrefix(into func(*Config) *[]netip.Prefix) func(*loader, string, string
 	}
 }
 
-func readInterfaces(into func(*Config) *[]string) func(*loader, string, string) {
+// parseNetwork parses a network, or a single address.
+func parseNetwork(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	return netip.ParsePrefix(text)
+}
+
+func readInterfaces(into func(*Config) *[]string) reader {
 	return func(l *loader, _, text string) {
 		names := into(&l.config)
 		for _, name := range list(text) {
@@ -277,10 +263,7 @@ func (l *loader) addRules(name, server string, domains []string) {
 func readRevServer(l *loader, name, text string) {
 	network, server, _ := strings.Cut(text, ",")
 	network = shown(strings.TrimSpace(network))
-	prefix, err := netip.ParsePrefix(network)
-	if addr, e := netip.ParseAddr(network); e == nil {
-		prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
-	}
+	prefix, err := parseNetwork(network)
 	if err != nil || prefix.Bits() == 0 {
 		l.fault(name, "a network, as 10.1.0.0/16", nodeconfig.Quote(network))
 		return

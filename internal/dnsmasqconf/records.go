@@ -6,6 +6,9 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -142,7 +145,29 @@ func readText(l *loader, option, text string) {
 			return
 		}
 	}
-	l.config.Texts = append(l.config.Texts, Text{name, texts, l.place()})
+	l.add(name, &dns.TXT{Hdr: header(dns.TypeTXT), Txt: escaped(texts)})
+}
+
+// escaped returns strings in miekg/dns's form for records: with a backslash before backslashes and
+// quotes, and with \DDD for unprintable bytes.
+func escaped(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		var b strings.Builder
+		for _, c := range []byte(text) {
+			switch {
+			case c == '"' || c == '\\':
+				b.WriteByte('\\')
+				b.WriteByte(c)
+			case c < ' ' || c > '~':
+				fmt.Fprintf(&b, `\%03d`, c)
+			default:
+				b.WriteByte(c)
+			}
+		}
+		out[i] = b.String()
+	}
+	return out
 }
 
 // field returns one of the parts, or "" if there are fewer.
@@ -156,16 +181,17 @@ func field(parts []string, i int) string {
 // readSRV parses srv-host=_SERVICE._PROTOCOL[.DOMAIN][,TARGET[,PORT[,PRIORITY[,WEIGHT]]]].
 func readSRV(l *loader, option, text string) {
 	parts := list(text)
-	var s SRV
-	var ok bool
-	if s.Name, ok = l.name(option, parts[0]); !ok {
+	name, ok := l.name(option, parts[0])
+	if !ok {
 		return
 	}
-	if s.Target = dnsname.Root(); field(parts, 1) != "" {
-		if s.Target, ok = l.name(option, parts[1]); !ok {
+	target := dnsname.Root()
+	if field(parts, 1) != "" {
+		if target, ok = l.name(option, parts[1]); !ok {
 			return
 		}
 	}
+	s := &dns.SRV{Hdr: header(dns.TypeSRV), Target: target.String()}
 	for i, number := range []*uint16{&s.Port, &s.Priority, &s.Weight} {
 		byDefault := uint16(0)
 		if i == 0 {
@@ -179,8 +205,7 @@ func readSRV(l *loader, option, text string) {
 		l.fault(option, "at most a name, a target and three numbers", nodeconfig.Quote(shown(text)))
 		return
 	}
-	s.Place = l.place()
-	l.config.SRVs = append(l.config.SRVs, s)
+	l.add(name, s)
 }
 
 // readPTR parses ptr-record=NAME[,TARGET].
@@ -195,7 +220,7 @@ func readPTR(l *loader, option, text string) {
 		return
 	}
 	if target, ok := l.name(option, parts[1]); ok {
-		l.config.PTRs = append(l.config.PTRs, PTR{name, target, l.place()})
+		l.add(name, &dns.PTR{Hdr: header(dns.TypePTR), Ptr: target.String()})
 	}
 }
 

@@ -1,10 +1,8 @@
 package policy
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/miekg/dns"
 
@@ -37,25 +35,11 @@ func NewLocalRecords(c dnsmasqconf.Config, host dnsname.Name) *LocalRecords {
 		names: map[dnsname.Name]*node{}, exist: map[dnsname.Name]bool{}, domains: map[dnsname.Name][]netip.Addr{},
 		ttl: uint32(max(c.Number("local-ttl"), 0)),
 	}
-	for _, p := range c.PTRs {
-		d.add(p.Name, &dns.PTR{Hdr: d.header(dns.TypePTR, dnsmasqconf.Unset), Ptr: p.Target.String()})
-	}
+	d.addRecords(c.Records, true)
 	for _, h := range c.Hosts {
 		d.addHost(h)
 	}
-	for _, t := range c.Texts {
-		d.add(t.Name, &dns.TXT{Hdr: d.header(dns.TypeTXT, dnsmasqconf.Unset), Txt: escaped(t.Texts)})
-	}
-	for _, s := range c.SRVs {
-		d.add(s.Name, &dns.SRV{
-			Hdr: d.header(dns.TypeSRV, dnsmasqconf.Unset), Target: s.Target.String(), Port: s.Port, Priority: s.Priority, Weight: s.Weight,
-		})
-	}
-	for _, r := range c.Records {
-		rr := dns.Copy(r.RR)
-		rr.Header().Ttl = d.ttl
-		d.add(r.Name, rr)
-	}
+	d.addRecords(c.Records, false)
 	d.addMX(c.MXs, host)
 	for _, a := range c.CNAMEs {
 		d.at(a.Alias).alias = &dns.CNAME{Hdr: d.header(dns.TypeCNAME, a.TTL), Target: a.Target.String()}
@@ -125,6 +109,17 @@ func (d *LocalRecords) addHost(h dnsmasqconf.Host) {
 	}
 }
 
+// addRecords adds the PTR records, to which those of hosts yield, or the others.
+func (d *LocalRecords) addRecords(all []dnsmasqconf.Record, isPTR bool) {
+	for _, r := range all {
+		if (r.RR.Header().Rrtype == dns.TypePTR) == isPTR {
+			rr := dns.Copy(r.RR)
+			rr.Header().Ttl = d.ttl
+			d.add(r.Name, rr)
+		}
+	}
+}
+
 func (d *LocalRecords) address(addr netip.Addr, seconds int) dns.RR {
 	if addr.Is4() {
 		return &dns.A{Hdr: d.header(dns.TypeA, seconds), A: addr.AsSlice()}
@@ -146,26 +141,4 @@ func (d *LocalRecords) addMX(all []dnsmasqconf.MX, host dnsname.Name) {
 			d.add(m.Name, &dns.MX{Hdr: d.header(dns.TypeMX, dnsmasqconf.Unset), Mx: m.Target.String(), Preference: m.Preference})
 		}
 	}
-}
-
-// escaped returns strings in miekg/dns's form for records: with a backslash before backslashes and
-// quotes, and with \DDD for unprintable bytes.
-func escaped(texts []string) []string {
-	out := make([]string, len(texts))
-	for i, text := range texts {
-		var b strings.Builder
-		for _, c := range []byte(text) {
-			switch {
-			case c == '"' || c == '\\':
-				b.WriteByte('\\')
-				b.WriteByte(c)
-			case c < ' ' || c > '~':
-				fmt.Fprintf(&b, `\%03d`, c)
-			default:
-				b.WriteByte(c)
-			}
-		}
-		out[i] = b.String()
-	}
-	return out
 }

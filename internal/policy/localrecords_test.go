@@ -22,7 +22,7 @@ func TestAnswer(t *testing.T) {
 			{Names: []dnsname.Name{name("late.corp")}, Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.4")}, TTL: dnsmasqconf.Unset},
 		},
 		CNAMEs:    []dnsmasqconf.CNAME{{Alias: name("al.corp"), Target: name("h.corp"), TTL: dnsmasqconf.Unset}, {Alias: name("up.corp"), Target: name("a.example"), TTL: 5}},
-		Texts:     []dnsmasqconf.Text{{Name: name("t.corp"), Texts: []string{"a\"\\", "\x00é"}}},
+		Records:   []dnsmasqconf.Record{{Name: name("t.corp"), RR: &dns.TXT{Hdr: dns.RR_Header{Rrtype: dns.TypeTXT, Class: dns.ClassINET}, Txt: []string{`a\"\\`, `\000\195\169`}}}},
 		MXs:       []dnsmasqconf.MX{{Name: name("m.corp"), Preference: 3}},
 		Addresses: []dnsmasqconf.Address{{Domain: name("apps.example"), Addr: netip.MustParseAddr("192.0.2.9")}, {Plain: true}},
 		Numbers:   map[string]int{"local-ttl": 50},
