@@ -85,7 +85,6 @@ func parseVerb(verb string, args []string) (command, error) {
 	return c, nil
 }
 
-// flags returns the flags of the verb.
 func (c *command) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet(c.verb, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -103,7 +102,6 @@ func (c *command) flags() *flag.FlagSet {
 	return flags
 }
 
-// timeout returns the deadline of the run.
 func (c command) timeout() time.Duration {
 	if c.verb == "" {
 		return eventTimeout

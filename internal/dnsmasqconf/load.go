@@ -70,7 +70,6 @@ func Load(paths Paths) (Config, error) {
 	return l.config, l.err()
 }
 
-// loader reads one configuration.
 type loader struct {
 	paths   Paths
 	readers map[string]reader
@@ -94,7 +93,6 @@ func newLoader(paths Paths) *loader {
 // ends.
 type inode struct{ dev, ino uint64 }
 
-// position is the place of a fault.
 type position struct {
 	file         string
 	line, column int // from 1; column in characters

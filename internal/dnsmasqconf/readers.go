@@ -16,7 +16,6 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// reader parses an option's argument.
 type reader func(l *loader, name, text string)
 
 // readers returns the readers of the options whose argument is not just a number.

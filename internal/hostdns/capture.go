@@ -41,7 +41,6 @@ func upstreamSteps(s *State, set upstream.Set) []Step {
 	return writeSteps(s.Paths.Upstreams, s.Upstreams, text)
 }
 
-// upstreamText returns a new upstream file.
 func upstreamText(set upstream.Set) []byte {
 	if text := set.DnsmasqConf(); len(text) > 0 {
 		return text

@@ -86,7 +86,6 @@ func (p Paths) inUse() bool {
 	return mayExist(filepath.Dir(p.Request)) || !p.hasUnit()
 }
 
-// hasUnit reports whether the daemon's systemd unit is installed.
 func (p Paths) hasUnit() bool { return slices.ContainsFunc(p.Units, mayExist) }
 
 // mayExist reports whether path exists, or cannot be checked.

@@ -31,7 +31,6 @@ const rewritesVersion = 2
 // or that another program wrote before our first write: the first write is not a conflict.
 type rewrites map[string]fileHistory
 
-// fileHistory is the history of one file.
 type fileHistory struct {
 	Wrote string      `json:"wrote"`          // fingerprint of our last content
 	Over  []time.Time `json:"over,omitempty"` // when we overwrote another program's content, within conflictWindow of the last time

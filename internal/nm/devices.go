@@ -24,7 +24,6 @@ type device struct {
 	static           []nameserver.Server // from the profile
 }
 
-// devicesOf returns the interfaces of the configurations.
 func devicesOf(configs []DNSConfig) []device {
 	var devices []device
 	for _, c := range configs {
@@ -106,7 +105,6 @@ func (c *Client) readDevices(ctx context.Context, devices []device) error {
 	return last.wait(ctx)
 }
 
-// complete adds the device's data to its configurations.
 func (d device) complete(configs []DNSConfig) {
 	for i := range configs {
 		config := &configs[i]

@@ -147,7 +147,6 @@ func (c DNSConfig) exclusive() bool {
 	return c.Priority < 0 && len(c.Domains) == 0 && c.Interface != "lo"
 }
 
-// appendNew appends the servers that are not yet in list.
 func appendNew(list, servers []nameserver.Server) []nameserver.Server {
 	for _, server := range servers {
 		if !slices.Contains(list, server) {

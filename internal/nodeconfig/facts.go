@@ -21,7 +21,6 @@ import (
 // factsVersion is the version that Facts.Bytes writes and ParseFacts accepts.
 const factsVersion = 1
 
-// factsText is the content of a facts file.
 type factsText struct {
 	Version int `json:"version"`
 	Facts

@@ -99,7 +99,6 @@ func RootsKubeconfig(paths Paths, path string) ([]byte, error) {
 	return flatten(path, data, read)
 }
 
-// flatten returns the text of FlattenKubeconfig.
 func flatten(path string, data []byte, read func(path string) ([]byte, error)) ([]byte, error) {
 	c, err := FlattenKubeconfig(path, data, read)
 	if err != nil {
@@ -108,7 +107,6 @@ func flatten(path string, data []byte, read func(path string) ([]byte, error)) (
 	return c.Text()
 }
 
-// readTrusted reads the file at path if it is trusted.
 func readTrusted(paths Paths, path string) ([]byte, error) {
 	file, err := trusted(rootOf(paths), path)
 	if err != nil {

@@ -88,10 +88,8 @@ var (
 // refusal matches ErrRefused without having its text.
 type refusal struct{ error }
 
-// Is implements the interface that errors.Is expects.
 func (refusal) Is(target error) bool { return target == ErrRefused }
 
-// Unwrap implements the interface that errors.Is expects.
 func (r refusal) Unwrap() error { return r.error }
 
 // refuse returns an error that matches ErrRefused.

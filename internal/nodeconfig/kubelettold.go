@@ -60,7 +60,6 @@ func KubeletToldBy(pid int, flags KubeletFlags, files KubeletFiles, says *Kubele
 	return t
 }
 
-// keyPlace returns the place of a key in the files.
 func keyPlace(says *KubeletSays, key string) string {
 	source, isSaid := says.Sources[key]
 	switch {

@@ -44,7 +44,6 @@ func DefaultPaths(root string) Paths {
 	}
 }
 
-// clusterFile is a possible cluster's file.
 type clusterFile struct {
 	name   string
 	format format
@@ -140,7 +139,6 @@ type format struct {
 	keys             []key[Config]
 }
 
-// Kinds of files.
 var (
 	nodeConfigFormat = format{title: "node-config", kind: "NodeConfig", apiVersion: "v1", keys: nodeConfigKeys}
 	kubeletFormat    = format{title: "kubelet configuration", kind: "KubeletConfiguration", apiVersion: "kubelet.config.k8s.io/v1beta1", keys: kubeletKeys}

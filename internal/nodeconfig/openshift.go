@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 )
 
-// Limits of the lists.
 const (
 	maxServers  = 64
 	maxPrefixes = 64

@@ -85,7 +85,6 @@ func (c Config) Place(host Host) Placement {
 	return p.result
 }
 
-// placer computes one Placement.
 type placer struct {
 	Config
 	isLocal func(netip.Addr) bool // without addresses of Services

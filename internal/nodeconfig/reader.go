@@ -13,7 +13,6 @@ import (
 // maxKeys bounds a mapping, including the keys that it merges in.
 const maxKeys = 1000
 
-// reader reads one file into a Config.
 type reader struct {
 	faults  *faultList
 	lost    []string // paths of values that were dropped because of a fault; "" is the whole file

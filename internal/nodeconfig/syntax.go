@@ -42,7 +42,6 @@ func because(err error) error {
 	return errSyntax
 }
 
-// Syntaxes of the strings in the files.
 var (
 	asIP         = syntax[netip.Addr]{"an IP address", parseIP}
 	asNodeIP     = syntax[netip.Addr]{"an IP address of the node", parseNodeIP}

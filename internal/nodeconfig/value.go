@@ -26,12 +26,10 @@ func at(path string, node *yaml.Node) value {
 	return v
 }
 
-// fault reports that v is not as expected.
 func (r *reader) fault(v value, expected, got string) {
 	r.faults.add(v.line, v.column, v.path, expected, got)
 }
 
-// text returns the value of a string.
 func (r *reader) text(v value, expected string) (string, bool) {
 	if v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!str" {
 		return v.node.Value, true
@@ -58,7 +56,6 @@ func (r *reader) list(v value, most int, expected string) ([]value, bool) {
 	return elements, true
 }
 
-// one parses a string.
 func one[T any](r *reader, v value, as syntax[T]) (T, bool) {
 	text, ok := r.text(v, as.expected)
 	if !ok {
@@ -140,7 +137,6 @@ func flagValues[T any](r *reader, v value, most int, as syntax[T]) ([]T, bool) {
 	return results, ok
 }
 
-// number parses an integer.
 func (r *reader) number(v value, least, most int) int {
 	expected := fmt.Sprintf("a number from %d to %d", least, most)
 	var n int

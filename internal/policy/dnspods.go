@@ -48,7 +48,6 @@ func (p *Policy) bypassService(in Inputs, c *nameserver.Claim) {
 	c.Servers = slices.Insert(others, i, p.pods...)
 }
 
-// maxDNSPods is the number of DNS pods that a node queries.
 const maxDNSPods = 3
 
 // choosePods returns the DNS pods that a node queries. Nodes choose different ones, and keep them

@@ -57,7 +57,6 @@ func (p *Policy) Targets() []Target {
 	return all
 }
 
-// rootServers returns the servers of the root route.
 func (p *Policy) rootServers() []nameserver.Server {
 	for _, r := range p.Routes {
 		if r.Domain.IsRoot() && !r.Plain {

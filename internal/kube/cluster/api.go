@@ -26,7 +26,6 @@ const (
 	maxAnswer = 4 << 20
 )
 
-// api is a client of one API server.
 type api struct {
 	client *http.Client
 	race   *racer

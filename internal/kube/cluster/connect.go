@@ -23,7 +23,6 @@ type connection struct {
 	close   func()
 }
 
-// file is a file and its content when it was read.
 type file struct {
 	path string
 	data []byte

@@ -16,7 +16,6 @@ import (
 // line ends.
 const maxKeptSettings = 16 << 20
 
-// keptSettings is the content of the file.
 type keptSettings struct {
 	Cluster string              `json:"cluster"`
 	Objects []clusterdns.Object `json:"objects"`

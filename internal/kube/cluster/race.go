@@ -126,7 +126,6 @@ func inOrder(addrs []netip.Addr, good netip.Addr, bad map[netip.Addr]struct{}) [
 	return ordered
 }
 
-// attempt is the result of one connection attempt.
 type attempt struct {
 	conn net.Conn
 	addr netip.Addr

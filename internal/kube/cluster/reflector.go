@@ -85,7 +85,6 @@ func (r *reflector) run(ctx context.Context) error {
 // isMissing reports whether the API does not have the resource. The caller of run handles that.
 func isMissing(err error) bool { return hasCode(err, 404) }
 
-// take performs the current turn.
 func (r *reflector) take(ctx context.Context) outcome {
 	switch r.state.do {
 	case check:
@@ -189,7 +188,6 @@ func (r *reflector) watch(ctx context.Context) outcome {
 	}
 }
 
-// tell passes an event to the sink.
 func (r *reflector) tell(e kubewire.Event) error {
 	to := report{source: r.source, object: e.Object}
 	switch e.Type {

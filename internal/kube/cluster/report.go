@@ -5,7 +5,6 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
 )
 
-// step is the kind of a report.
 type step uint8
 
 const (

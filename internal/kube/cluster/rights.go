@@ -34,7 +34,6 @@ func (r Right) String() string {
 	return text
 }
 
-// rightTo returns the right to list or watch a source.
 func rightTo(verb string, s source) Right {
 	group, resource := resourceOf(s.kind)
 	return Right{Verb: verb, Group: group, Resource: resource, Namespace: s.namespace, Name: s.name}

@@ -17,7 +17,6 @@ var (
 	errNoRoom      = errors.New("the memory limit for all objects is reached")
 )
 
-// drops records dropped objects.
 type drops struct {
 	count uint64
 	last  zone.Key

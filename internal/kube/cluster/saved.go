@@ -92,7 +92,6 @@ func (o *owner) asOf() time.Time {
 	return time.Now()
 }
 
-// snapshot returns the state to save.
 func (o *owner) snapshot() *saved {
 	s := &saved{cluster: o.cluster, at: o.asOf(), shape: o.shape, podNames: o.store.podNames}
 	for _, p := range o.store.progress {

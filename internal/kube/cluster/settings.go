@@ -50,7 +50,6 @@ const (
 	missingAgain = time.Hour
 )
 
-// setting is the state of one object.
 type setting struct {
 	object    *clusterdns.Object // nil if it does not exist
 	listed    *clusterdns.Object // from the list being read

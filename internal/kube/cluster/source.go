@@ -86,7 +86,6 @@ func resourceOf(kind kubewire.Kind) (group, resource string) {
 	}
 }
 
-// API group and version of ServiceImports.
 const (
 	importsGroup   = "multicluster.x-k8s.io"
 	importsVersion = "v1alpha1"
@@ -95,7 +94,6 @@ const (
 // isAllPods reports whether the source covers every Pod, not only those of this node.
 func (s source) isAllPods() bool { return s.kind == kubewire.Pods && s.fields == running }
 
-// path returns the URL path of the source's objects.
 func (s source) path() string {
 	group, resource := resourceOf(s.kind)
 	path := "/api/v1/"
@@ -123,7 +121,6 @@ func (s source) accept() string {
 	return kubewire.Accept
 }
 
-// query returns the query that selects the source's objects.
 func (s source) query() url.Values {
 	q := make(url.Values)
 	switch {

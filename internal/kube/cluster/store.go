@@ -32,14 +32,12 @@ type store struct {
 	tooMany uint64    // changes over maxAwaited since this was last set to 0
 }
 
-// entry is the bookkeeping of one object.
 type entry struct {
 	octets    uint32 // by sizeOf; bounded by kubewire's size limit
 	listEpoch uint16 // the epoch of the last list that had it
 	trigger   uint32 // triggerMark of its last trigger time; 0 if it never had one
 }
 
-// progress is the progress of one source.
 type progress struct {
 	source   source
 	epoch    uint16 // incremented by every list
@@ -127,7 +125,6 @@ func (s *store) lacksImports() bool {
 	return s.builder.Imports() != nil && (p == nil || !p.isKnown() || slices == nil || slices.position == 0)
 }
 
-// hasAllPods reports whether every Pod is known.
 func (s *store) hasAllPods() bool {
 	p := s.progress[kubewire.Pods]
 	return p != nil && p.source.isAllPods() && p.isKnown()
@@ -171,7 +168,6 @@ func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
 	return s.build(p.source.kind, o.Key, o.Value)
 }
 
-// remove removes an object.
 func (s *store) remove(kind kubewire.Kind, key zone.Key) (changed bool) {
 	old, exists := s.objects[kind][key]
 	if !exists {

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// action is the next step of a reflector.
 type action uint8
 
 const (
@@ -25,7 +24,6 @@ type turn struct {
 	failures int    // in a row
 }
 
-// outcome is the result of a turn.
 type outcome struct {
 	version uint64 // of the list, of the server, or reached by the watch
 	err     error  // nil if it completed

@@ -61,7 +61,6 @@ type corefile struct {
 // fromAPI are the plugins that answer from the API, as node-dns does.
 var fromAPI = plugins("kubernetai kubernetes multicluster")
 
-// readCorefile reads CoreDNS's configuration.
 func (r *reader) readCorefile(o Object, from *custom) {
 	p := &parser{reader: r, object: o, custom: from, snippets: map[string][]token{}}
 	p.push(token{}, frame{name: corefileKey, tokens: lexValue(r, o, corefileKey)})

@@ -21,7 +21,6 @@ type directive struct {
 	lines [][]token
 }
 
-// A block is a server block.
 type block struct {
 	keys       []token
 	directives []directive
@@ -34,7 +33,6 @@ type frame struct {
 	next   int
 }
 
-// A parser reads the blocks of a Corefile.
 type parser struct {
 	*reader
 	object     Object  // the ConfigMap with the Corefile
@@ -96,7 +94,6 @@ func (p *parser) skip() {
 	top.next++
 }
 
-// blocks returns all server blocks.
 func (p *parser) blocks() []block {
 	var blocks []block
 	for {
@@ -213,7 +210,6 @@ func (p *parser) readSnippet(name token, isOpen bool) {
 	}
 }
 
-// define stores a snippet.
 func (p *parser) define(name token, body []token) {
 	if _, ok := p.snippets[name.text]; ok {
 		p.report(name.where(), "snippet %s is defined twice; the first one is used", quote(name.text))

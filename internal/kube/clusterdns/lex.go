@@ -59,7 +59,6 @@ func (c *custom) reportUnused(r *reader) {
 	}
 }
 
-// tokens returns the words of a key.
 func (c *custom) tokens(r *reader, key string) []token {
 	c.used[key] = true
 	tokens, ok := c.lexed[key]

@@ -118,7 +118,6 @@ type operatorSpec struct {
 	Resolvers json.RawMessage   `json:"upstreamResolvers"`
 }
 
-// operatorServer is an element of spec.servers.
 type operatorServer struct {
 	Zones   []string `json:"zones"`
 	Forward struct {

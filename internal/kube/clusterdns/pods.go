@@ -27,7 +27,6 @@ func (c *corefile) needsPods(b *server) bool {
 	return b.mayLeave && slices.ContainsFunc(b.directives, isOther) && !slices.ContainsFunc(b.zones, isOurs)
 }
 
-// leaveToPods leaves a domain to the DNS pods.
 func (c *corefile) leaveToPods(domain dnsname.Name, where string) {
 	if first, ok := c.index[domain]; !ok || !c.routes[first].Pods {
 		c.add(Route{Domain: domain, Pods: true, Where: where})

@@ -181,7 +181,6 @@ func (d *Decoder) newSliceOf(m *meta) *zone.Slice {
 	return slice
 }
 
-// newSlice builds a zone.Slice from the scratch.
 func (d *Decoder) newSlice(key zone.Key, service string) *zone.Slice {
 	return &zone.Slice{
 		Key:       key,

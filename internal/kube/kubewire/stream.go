@@ -98,7 +98,6 @@ func grow(b []byte, n int) []byte {
 	return make([]byte, n, max(n, 2*cap(b)))
 }
 
-// skip skips the value of a field.
 func (s *stream) skip(wire uint64) error {
 	var n uint64
 	var err error
@@ -148,7 +147,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expect reads one token and checks it.
 func expect(values *json.Decoder, want json.Token) error {
 	got, err := values.Token()
 	switch {
