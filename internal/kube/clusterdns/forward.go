@@ -134,26 +134,16 @@ func (c *corefile) readExcept(f *forward, line []token) (isKept bool) {
 // readServers reads the servers of a forward. If it returns none and reports nothing, the servers
 // are the site's.
 func (c *corefile) readServers(where string, args []token, tlsName token) []nameserver.Server {
-	var servers []nameserver.Server
-	hasFile := false
-	for i, t := range args {
-		if i == maxServers {
-			c.report(where, "only the first %d servers are used", maxServers)
-			break
-		}
-		if isFile(t) {
-			hasFile = true
-			continue
-		}
-		server, wrong := parseTo(t, tlsName)
-		switch {
-		case wrong != "":
-			c.report(where, "server %s: %s", quote(t.text), wrong)
-		case !slices.Contains(servers, server):
-			servers = append(servers, server)
+	var texts []string
+	for _, t := range args {
+		if !isFile(t) {
+			texts = append(texts, t.text)
 		}
 	}
-	if hasFile && len(servers) > 0 {
+	servers := c.parseAll(where, texts, func(text string) (nameserver.Server, string) {
+		return parseTo(token{text: text}, tlsName)
+	})
+	if len(texts) < len(args) && len(servers) > 0 {
 		c.report(where, "the site's servers and others together")
 		return nil
 	}
