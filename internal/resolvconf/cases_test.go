@@ -95,7 +95,7 @@ func meaningOf(f *File) meaning {
 		m.Nameservers = append(m.Nameservers, addr.String())
 	}
 	for _, line := range f.lines {
-		if !isNameserver(line) && !isSearch(line) {
+		if !is(keyNameserver)(line) && !is(keySearch)(line) {
 			m.Others = append(m.Others, line)
 		}
 	}

@@ -24,6 +24,7 @@ func (f *File) SetNameservers(addrs []netip.Addr) {
 	for _, addr := range addrs {
 		lines = append(lines, keyNameserver+" "+addr.String())
 	}
+	isNameserver := is(keyNameserver)
 	at := slices.IndexFunc(f.lines, isNameserver)
 	if at < 0 {
 		at = len(f.lines)
@@ -32,9 +33,12 @@ func (f *File) SetNameservers(addrs []netip.Addr) {
 	f.lines = slices.Insert(f.lines, at, lines...)
 }
 
-func isNameserver(line string) bool {
-	_, ok := directive(line, keyNameserver)
-	return ok
+// is returns a function that reports whether a line starts with the keyword.
+func is(keyword string) func(line string) bool {
+	return func(line string) bool {
+		_, ok := directive(line, keyword)
+		return ok
+	}
 }
 
 // writable returns the addresses that ParseAddr reads back as one word with the same address.
@@ -80,26 +84,26 @@ func (f *File) SetSearch(names []string) {
 		parsed, err := dnsname.Parse(name)
 		return err != nil || parsed.IsRoot()
 	})
-	for i := range names {
-		names[i] = strings.TrimSuffix(names[i], ".")
-	}
+	names = withoutDots(names)
 	if f.saysSearch(names) {
 		return
 	}
 	at := f.searchPlace()
-	lines := f.lines[:0:0]
-	for i, line := range f.lines {
-		if i == at && len(names) > 0 {
-			lines = append(lines, searchLine(names))
-		}
-		if !isSearch(line) {
-			lines = append(lines, line)
-		}
+	before, after := slices.Clone(f.lines[:at]), slices.Clone(f.lines[at:])
+	f.lines = slices.DeleteFunc(before, is(keySearch))
+	if len(names) > 0 {
+		f.lines = append(f.lines, keySearch+" "+strings.Join(names, " "))
 	}
-	if at == len(f.lines) && len(names) > 0 {
-		lines = append(lines, searchLine(names))
+	f.lines = append(f.lines, slices.DeleteFunc(after, is(keySearch))...)
+}
+
+// withoutDots returns the names without their final dot.
+func withoutDots(names []string) []string {
+	short := make([]string, len(names))
+	for i, name := range names {
+		short[i] = strings.TrimSuffix(name, ".")
 	}
-	f.lines = lines
+	return short
 }
 
 // SetOptions sets the options, on one line at the end. If the file already has exactly these, no
@@ -108,20 +112,10 @@ func (f *File) SetOptions(words []string) {
 	if slices.Equal(f.Options(), words) {
 		return
 	}
-	f.lines = slices.DeleteFunc(f.lines, func(line string) bool {
-		_, ok := directive(line, keyOptions)
-		return ok
-	})
+	f.lines = slices.DeleteFunc(f.lines, is(keyOptions))
 	if len(words) > 0 {
 		f.lines = append(f.lines, keyOptions+" "+strings.Join(words, " "))
 	}
-}
-
-func searchLine(names []string) string { return keySearch + " " + strings.Join(names, " ") }
-
-func isSearch(line string) bool {
-	_, ok := directive(line, keySearch)
-	return ok
 }
 
 func isBareSearch(line string) bool {
@@ -155,7 +149,7 @@ func isDomain(line string) bool {
 
 // searchPlace returns the index at which the search line is inserted.
 func (f *File) searchPlace() int {
-	search, domain := f.lastIndex(isSearch), f.lastIndex(isDomain)
+	search, domain := f.lastIndex(is(keySearch)), f.lastIndex(isDomain)
 	switch {
 	case search < 0:
 		return len(f.lines)
@@ -166,8 +160,8 @@ func (f *File) searchPlace() int {
 }
 
 func (f *File) lastIndex(match func(string) bool) int {
-	for i := len(f.lines) - 1; i >= 0; i-- {
-		if match(f.lines[i]) {
+	for i, line := range slices.Backward(f.lines) {
+		if match(line) {
 			return i
 		}
 	}
@@ -190,11 +184,7 @@ func (f *File) saysSearch(names []string) bool {
 			words = nil
 		}
 	}
-	trimmed := make([]string, len(words))
-	for i, word := range words {
-		trimmed[i] = strings.TrimSuffix(word, ".")
-	}
-	return count == 1 && slices.Equal(trimmed, names)
+	return count == 1 && slices.Equal(withoutDots(words), names)
 }
 
 // PrependLine inserts a comment before all other lines. It puts "# " before text that does not

@@ -53,9 +53,6 @@ func (f *File) Bytes() []byte {
 	return text.Bytes()
 }
 
-// Clone returns a copy to edit.
-func (f *File) Clone() *File { return &File{lines: slices.Clone(f.lines)} }
-
 // Nameservers returns all valid nameserver addresses in order (glibc uses the first three). An
 // address ends at the first blank or tab, so text after it is ignored (res_init.c). Link-local
 // addresses keep their zone IDs. nameserver.ParseAddr defines the form of an address.
