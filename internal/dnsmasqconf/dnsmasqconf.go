@@ -149,6 +149,19 @@ type Options struct {
 	Localise     bool `json:"localise,omitempty"`     // of a local name's addresses, return those on the client's network
 }
 
+// Options returns the switches that the files set.
+func (c Config) Options() Options {
+	return Options{c.Has("filter-A"), c.Has("filter-AAAA"), c.Has("filterwin2k"), c.Has("bogus-priv"), c.Has("localise-queries")}
+}
+
+// With returns the options that are on in either.
+func (o Options) With(other Options) Options {
+	return Options{
+		o.FilterA || other.FilterA, o.FilterAAAA || other.FilterAAAA, o.FilterWin2K || other.FilterWin2K,
+		o.BogusPrivate || other.BogusPrivate, o.Localise || other.Localise,
+	}
+}
+
 // Words returns dnsmasq's names of the options that are on.
 func (o Options) Words() []string {
 	words := []string{}

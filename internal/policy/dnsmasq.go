@@ -11,11 +11,7 @@ import (
 
 // addFiles adds the switches of dnsmasq's files, and reports options without effect.
 func (p *Policy) addFiles(in Inputs) {
-	p.Options.FilterA = p.Options.FilterA || p.Settings.filterA
-	p.Options.FilterAAAA = p.Options.FilterAAAA || p.Settings.filterAAAA
-	p.Options.Localise = p.Options.Localise || in.Dnsmasq.Has("localise-queries")
-	p.Options.FilterWin2K = p.Options.FilterWin2K || p.Settings.filterWin2K
-	p.Options.BogusPrivate = p.Options.BogusPrivate || p.Settings.bogPriv
+	p.Options = in.Bus.Options.With(p.Settings.options)
 	p.Notes = append(p.Notes, in.Dnsmasq.Costs()...)
 	var aside []string
 	for _, a := range in.Dnsmasq.Aside {

@@ -33,7 +33,6 @@ func New(in Inputs) *Policy {
 	p.ClusterDNS = place.ClusterDNS
 	p.Apexes = append([]dnsname.Name{in.Config.ClusterDomain}, in.Config.ReverseZones(place.ClusterDNS)...)
 	p.ClusterSource = clusterSource(in.Config)
-	p.Options = in.Bus.Options
 	p.addFiles(in)
 	p.addOwn(in)           // needs the apexes
 	claims := p.claims(in) // needs the routes of the cluster's own DNS

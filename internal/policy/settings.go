@@ -2,8 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"net/netip"
-	"strings"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
@@ -13,16 +11,16 @@ import (
 // Settings are the numbers and switches of dnsmasq's files and of node-dns.yaml. Keys of
 // node-dns.yaml win.
 type Settings struct {
-	CacheSize, forwardMax                     int
-	MaxTTL, MinTTL, NegativeTTL, ClientTTL    int  // in seconds, or dnsmasqconf.Unset
-	Stale                                     int  // the same; 0 disables stale answers
-	StaleAtOnce                               bool // a stale answer is sent before the upstreams are queried
-	Prefetch                                  bool
-	NoNegative                                bool
-	StopRebind, RebindLocalhost               bool
-	bogus, ignored, rebindOK, rewrites        string // these options as text, so that Settings can be compared
-	filterA, filterAAAA, filterWin2K, bogPriv bool
-	UDP                                       exchange.UDP
+	CacheSize, forwardMax                  int
+	MaxTTL, MinTTL, NegativeTTL, ClientTTL int  // in seconds, or dnsmasqconf.Unset
+	Stale                                  int  // the same; 0 disables stale answers
+	StaleAtOnce                            bool // a stale answer is sent before the upstreams are queried
+	Prefetch                               bool
+	NoNegative                             bool
+	StopRebind, RebindLocalhost            bool
+	bogus, ignored, rebindOK, rewrites     string // these options as text, so that Settings can be compared
+	options                                dnsmasqconf.Options
+	UDP                                    exchange.UDP
 }
 
 func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) Settings {
@@ -31,9 +29,8 @@ func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) Settings {
 		MaxTTL: files.Number("max-cache-ttl"), MinTTL: files.Number("min-cache-ttl"), NegativeTTL: files.Number("neg-ttl"),
 		ClientTTL: files.Number("max-ttl"), Prefetch: config.Prefetch, NoNegative: files.Has("no-negcache"),
 		StopRebind: files.Has("stop-dns-rebind"), RebindLocalhost: files.Has("rebind-localhost-ok"),
-		filterA: files.Has("filter-A"), filterAAAA: files.Has("filter-AAAA"),
-		filterWin2K: files.Has("filterwin2k"), bogPriv: files.Has("bogus-priv"),
-		rebindOK: fmt.Sprint(files.RebindOK), rewrites: fmt.Sprint(files.Rewrites), bogus: prefixWords(files.Bogus), ignored: prefixWords(files.Ignored),
+		options: files.Options(), rebindOK: fmt.Sprint(files.RebindOK), rewrites: fmt.Sprint(files.Rewrites),
+		bogus: fmt.Sprint(files.Bogus), ignored: fmt.Sprint(files.Ignored),
 	}
 	s.UDP.Cookies, s.UDP.MixedCase = config.Cookies, config.UseCapsForID
 	s.UDP.Low, s.UDP.High = files.Ports.Low, files.Ports.High
@@ -67,14 +64,6 @@ const maxDnsmasqCache = 10_000_000
 func isSet(config nodeconfig.Config, key string) bool {
 	_, ok := config.Sources[key]
 	return ok
-}
-
-func prefixWords(prefixes []netip.Prefix) string {
-	var words []string
-	for _, p := range prefixes {
-		words = append(words, p.String())
-	}
-	return strings.Join(words, " ")
 }
 
 // metricsOf returns where metrics are served. A daemon below another root has no default address:
