@@ -177,15 +177,13 @@ func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer
 		if runner.Looker.Paths.LacksWayBack() {
 			noWayBack = c.recordWayBack(ctx, runner.Looker.Paths)
 		}
-		plan, result, err := runner.Apply(ctx, nm.Event{Action: "apply"})
-		return err == nil && plan.Complete(result.Silence), noWayBack
+		return isComplete(runner.Apply(ctx, nm.Event{Action: "apply"})), noWayBack
 	case c.verb == "restore" && !c.dryRun:
 		restore := runner.Restore
 		if c.purge {
 			restore = runner.Purge
 		}
-		plan, result, err := restore(ctx, c.ifOurs)
-		return err == nil && plan.Complete(result.Silence), nil
+		return isComplete(restore(ctx, c.ifOurs)), nil
 	case c.verb == "restore":
 		plan := runner.ShowRestore(ctx, c.ifOurs, c.purge)
 		return plan.Complete(nil), plan.WriteText(stdout, nil)
@@ -196,4 +194,9 @@ func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer
 		write = plan.WriteJSON
 	}
 	return plan.Complete(silence), write(stdout, silence)
+}
+
+// isComplete reports whether a run left resolv.conf as it should be.
+func isComplete(plan hostdns.Plan, result hostdns.Result, err error) bool {
+	return err == nil && plan.Complete(result.Silence)
 }

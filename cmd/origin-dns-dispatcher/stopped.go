@@ -53,17 +53,21 @@ func aftermathOf(job dbusconn.Job) aftermath {
 // the host without DNS, even if queries in progress take long. A restart changes nothing. If
 // systemd does not answer, stopped decides.
 func (c command) stopping(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {
-	var job dbusconn.Job
-	err = askSystemd(ctx, dbusconn.ManagerSocket, func(ctx context.Context, manager *dbusconn.Manager) (err error) {
-		job, err = manager.Job(ctx, daemonUnit)
-		return err
-	})
+	job, err := daemonJob(ctx)
 	if err != nil || job != dbusconn.Stop {
 		return true, nil
 	}
 	runner.Ending = true
-	plan, result, err := runner.Restore(ctx, true)
-	return err == nil && plan.Complete(result.Silence), nil
+	return isComplete(runner.Restore(ctx, true)), nil
+}
+
+// daemonJob asks systemd for its job for the daemon's unit.
+func daemonJob(ctx context.Context) (job dbusconn.Job, err error) {
+	err = askSystemd(ctx, dbusconn.ManagerSocket, func(ctx context.Context, manager *dbusconn.Manager) (err error) {
+		job, err = manager.Job(ctx, daemonUnit)
+		return err
+	})
+	return job, err
 }
 
 // stopped runs in ExecStopPost=, however the daemon ended. If systemd does not answer, the node
@@ -82,8 +86,7 @@ func (c command) stopped(ctx context.Context, runner hostdns.Runner) (complete b
 	} else {
 		runner.Log.Info("node-dns has ended", "job", string(job), "result", os.Getenv("SERVICE_RESULT"))
 	}
-	plan, result, err := runner.Restore(ctx, true)
-	return err == nil && plan.Complete(result.Silence), nil
+	return isComplete(runner.Restore(ctx, true)), nil
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -95,11 +98,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // ask asks systemd for the job, and starts the apply unit if the daemon gets another chance.
 func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath, job dbusconn.Job, err error) {
-	err = askSystemd(ctx, dbusconn.ManagerSocket, func(ctx context.Context, manager *dbusconn.Manager) (err error) {
-		job, err = manager.Job(ctx, daemonUnit)
-		return err
-	})
-	if err != nil {
+	if job, err = daemonJob(ctx); err != nil {
 		return restoreNow, job, err
 	}
 	then = aftermathOf(job)

@@ -63,9 +63,10 @@ func (c Checks) Host(k Kubelet) []Fault {
 	switch {
 	case c.HostFile == "":
 		return nil
-	case c.Missing && c.HostFile == c.Hooks:
-		return []Fault{{What: "the kubelet's resolvConf " + c.HostFile + " does not exist, so no pod can start", Fix: `run "origin-dns-dispatcher apply" to create it`}}
 	case c.Missing:
+		if c.HostFile == c.Hooks {
+			fix = `run "origin-dns-dispatcher apply" to create it`
+		}
 		return []Fault{{What: "the kubelet's resolvConf " + c.HostFile + " does not exist, so no pod can start", Fix: fix}}
 	case c.Unread != "":
 		return []Fault{{

@@ -60,14 +60,14 @@ const (
 // host names, @interface, /domain/ without an address, and // (names without a dot). Servers beyond
 // MaxServers and MaxRouted are dropped, which is an error too.
 func ParseDnsmasqConf(data []byte) (Set, error) {
-	var p confParser
+	p := confParser{gatherer: gatherer{hasLimits: true}}
 	for line := range bytes.Lines(data) {
 		p.number++
 		if err := p.line(strings.TrimSpace(string(line))); err != nil {
 			p.fault(err)
 		}
 	}
-	return p.set.Normalize(), errors.Join(append(p.errs, p.leftOut()...)...)
+	return p.set(), errors.Join(append(p.errs, p.leftOut()...)...)
 }
 
 type confParser struct {

@@ -149,7 +149,7 @@ func (s *selector) usable(c Candidate) Set {
 	for _, text := range c.Invalid {
 		s.add(Refused{Text: cut(text), Origin: c.Origin, Detail: c.Detail, Reason: "not a nameserver's address"})
 	}
-	var g gatherer
+	g := gatherer{hasLimits: true}
 	for route, server := range c.Set.members() {
 		reason := s.reason(c.Origin, server)
 		if reason == "" {
@@ -160,7 +160,7 @@ func (s *selector) usable(c Candidate) Set {
 			s.add(Refused{Server: server, Text: cut(server.String()), Origin: c.Origin, Detail: detail, Reason: reason})
 		}
 	}
-	return g.set.Normalize()
+	return g.set()
 }
 
 func (s *selector) reason(origin Origin, server nameserver.Server) string {

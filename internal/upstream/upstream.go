@@ -68,33 +68,16 @@ func (s Set) unordered() map[member]bool {
 // domain and have a domain and servers. The servers of a route for the root become default servers,
 // after the others. Servers that nameserver.Parse cannot read back are dropped, such as the zero
 // Server and those with an invalid zone ID or name.
-func (s Set) Normalize() Set {
-	var out Set
-	routes := map[string]*Route{} // by domain
-	seen := map[member]bool{}
+func (s Set) Normalize() Set { return s.gathered(gatherer{}) }
+
+// limited returns the part of the set within the limits, normalized.
+func (s Set) limited() Set { return s.gathered(gatherer{hasLimits: true}) }
+
+func (s Set) gathered(g gatherer) Set {
 	for route, server := range s.members() {
-		domain := route.Domain
-		m := member{domain, server}
-		if domain.IsZero() || seen[m] || !readable(server) {
-			continue
-		}
-		seen[m] = true
-		if domain.IsRoot() {
-			out.Servers = append(out.Servers, server)
-			continue
-		}
-		known := routes[domain.String()]
-		if known == nil {
-			known = &Route{Domain: domain}
-			routes[domain.String()] = known
-		}
-		known.Servers = append(known.Servers, server)
-		known.Source = cmp.Or(known.Source, route.Source)
+		g.add(route, server)
 	}
-	for _, domain := range slices.Sorted(maps.Keys(routes)) {
-		out.Routes = append(out.Routes, *routes[domain])
-	}
-	return out
+	return g.set()
 }
 
 // A member is one server of one domain. The root stands for the default servers.
@@ -110,46 +93,55 @@ const (
 	MaxRouted  = 512 // servers of all routes together
 )
 
-// A gatherer collects servers in order, up to the limits.
+// A gatherer collects servers in order.
 type gatherer struct {
-	set    Set // not normalized
-	seen   map[member]bool
-	routed int
+	hasLimits bool // no more servers than the limits allow
+	servers   []nameserver.Server
+	routes    map[string]*Route // by domain
+	routed    int               // servers of routes
+	seen      map[member]bool
 }
 
-// add adds a server of a route's domain, unless it is there already. The root's servers are default
-// servers. It returns why a limit excludes the server, or "".
+// add adds a server of a route's domain, unless it is there already or cannot be. The root's
+// servers are default servers. It returns why a limit excludes the server, or "".
 func (g *gatherer) add(route Route, server nameserver.Server) string {
-	domain := route.Domain
-	m := member{domain, server}
+	m := member{route.Domain, server}
+	isDefault := route.Domain.IsRoot()
 	switch {
-	case g.seen[m]:
+	case route.Domain.IsZero(), g.seen[m], !readable(server):
 		return ""
-	case domain.IsRoot() && len(g.set.Servers) == MaxServers:
+	case g.hasLimits && isDefault && len(g.servers) == MaxServers:
 		return fmt.Sprintf("more than %d nameservers", MaxServers)
-	case !domain.IsRoot() && g.routed == MaxRouted:
+	case g.hasLimits && !isDefault && g.routed == MaxRouted:
 		return fmt.Sprintf("more than %d nameservers for routes", MaxRouted)
 	}
 	if g.seen == nil {
-		g.seen = map[member]bool{}
+		g.seen, g.routes = map[member]bool{}, map[string]*Route{}
 	}
 	g.seen[m] = true
-	if domain.IsRoot() {
-		g.set.Servers = append(g.set.Servers, server)
+	if isDefault {
+		g.servers = append(g.servers, server)
 		return ""
 	}
 	g.routed++
-	g.set.Routes = append(g.set.Routes, Route{Domain: domain, Servers: []nameserver.Server{server}, Source: route.Source})
+	domain := route.Domain.String()
+	known := g.routes[domain]
+	if known == nil {
+		known = &Route{Domain: route.Domain}
+		g.routes[domain] = known
+	}
+	known.Servers = append(known.Servers, server)
+	known.Source = cmp.Or(known.Source, route.Source)
 	return ""
 }
 
-// limited returns the part of the set within the limits, normalized.
-func (s Set) limited() Set {
-	var g gatherer
-	for route, server := range s.members() {
-		g.add(route, server)
+// set returns the servers as a normalized set.
+func (g *gatherer) set() Set {
+	s := Set{Servers: g.servers}
+	for _, domain := range slices.Sorted(maps.Keys(g.routes)) {
+		s.Routes = append(s.Routes, *g.routes[domain])
 	}
-	return g.set.Normalize()
+	return s
 }
 
 // members yields the servers with their routes, in order. Default servers have a route for the
