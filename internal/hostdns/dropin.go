@@ -17,8 +17,8 @@ type DropIn struct {
 	Domains []string // as in Domains=, search domains first
 }
 
-// ParseDropIn parses a file that Bytes wrote; ok is false for any other file.
-func ParseDropIn(text []byte) (d DropIn, ok bool) {
+// parseDropIn parses a file that Bytes wrote; ok is false for any other file.
+func parseDropIn(text []byte) (d DropIn, ok bool) {
 	var c ResolvedConf
 	c.read("", string(text))
 	if len(c.Servers) == 1 {

@@ -40,7 +40,7 @@ func TestPlanIsPure(t *testing.T) {
 		s.Problems = append(make([]string, 0, 8), "reading /etc/hosts: no")
 		untouched.Problems = slices.Clone(s.Problems)
 		NewPlan(s)
-		NewRestorePlan(s, false)
+		newRestorePlan(s, false)
 		if diff := sameState(untouched, s); diff != "" {
 			t.Fatalf("seed %d: the State changed: %s", seed, diff)
 		}

@@ -43,14 +43,14 @@ func (s *State) hasDropIn() bool { return s.DropIn.Exists && isDropIn(s.DropIn.D
 
 // PointsResolved reports whether our drop-in tells systemd-resolved to query this node.
 func (s *State) PointsResolved() bool {
-	d, ours := ParseDropIn(s.DropIn.Data)
+	d, ours := parseDropIn(s.DropIn.Data)
 	return ours && d.Server.IsValid()
 }
 
 func (p Paths) hasDropIn() bool { return isDropIn(ReadFile(p.Root, p.DropIn).Data) }
 
 func isDropIn(text []byte) bool {
-	_, ours := ParseDropIn(text)
+	_, ours := parseDropIn(text)
 	return ours
 }
 
@@ -69,7 +69,7 @@ func (s *State) named() []netip.Addr {
 	if s.isOurs() {
 		addrs = resolvconf.Parse(s.ResolvConf.Data).Nameservers()
 	}
-	if d, ours := ParseDropIn(s.DropIn.Data); ours && d.Server.IsValid() {
+	if d, ours := parseDropIn(s.DropIn.Data); ours && d.Server.IsValid() {
 		addrs = append(addrs, d.Server)
 	}
 	return addrs
@@ -81,7 +81,7 @@ func (s *State) lookAtResolvedConf() {
 	if via != nodeconfig.ResolvConfResolved && via != nodeconfig.ResolvConfAuto && !s.Paths.hasDropIn() {
 		return
 	}
-	conf, err := ReadResolvedConf(s.Paths.Root, s.Paths.host(s.Paths.DropIn))
+	conf, err := readResolvedConf(s.Paths.Root, s.Paths.host(s.Paths.DropIn))
 	if err != nil {
 		s.problem("%v", err)
 		return
@@ -119,7 +119,7 @@ func askHere(s *State, here netip.Addr) []Step {
 
 // keepAsking corrects this node's address in a drop-in that is ours, and changes nothing else.
 func keepAsking(s *State, here netip.Addr) []Step {
-	d, ours := ParseDropIn(s.DropIn.Data)
+	d, ours := parseDropIn(s.DropIn.Data)
 	if !ours || !d.Server.IsValid() || !here.IsValid() || s.NetErr != nil || d.Server == here {
 		return nil
 	}
@@ -196,7 +196,7 @@ func askedDomains(s *State) []string {
 		}
 	}
 	domains = append(domains, "~.")
-	before, _ := ParseDropIn(s.DropIn.Data)
+	before, _ := parseDropIn(s.DropIn.Data)
 	for _, domain := range before.Domains {
 		if strings.HasPrefix(domain, "~") {
 			add(domain)

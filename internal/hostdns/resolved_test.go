@@ -54,7 +54,7 @@ const (
 // the servers and search domains of its files, then those of the links. ours is the address that
 // the drop-in may have named before.
 func resolvedUplinks(before string, dropIn []byte, ours string) string {
-	d, _ := ParseDropIn(dropIn)
+	d, _ := parseDropIn(dropIn)
 	var servers, search string
 	if d.Server.IsValid() {
 		servers = "nameserver " + d.Server.String() + "\n"
@@ -301,7 +301,7 @@ func checkViaResolved(t *testing.T, s State) {
 	known.Net = assumed(&s)
 	checkUpstreams(t, known, p)
 	answering, silent := after(s, p.Steps(true)), after(s, p.Steps(false))
-	asked, _ := ParseDropIn(answering.DropIn.Data)
+	asked, _ := parseDropIn(answering.DropIn.Data)
 	switch {
 	case p.Hold == LeftToAdmin:
 		if answering.hasDropIn() || answering.isOurs() && len(restoreSteps(&s)) > 0 {
@@ -336,7 +336,7 @@ func checkViaResolved(t *testing.T, s State) {
 			t.Errorf("not idempotent, answers %v: the second plan has\n%s", answers, describe(p, again))
 		}
 	}
-	restore := NewRestorePlan(s, true)
+	restore := newRestorePlan(s, true)
 	if given := after(s, restore.Steps(false)); given.hasDropIn() {
 		t.Errorf("restored, but systemd-resolved queries\n%s", given.DropIn.Data)
 	}

@@ -35,10 +35,10 @@ var resolvedDirs = []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/syst
 
 const resolvedMain = "resolved.conf"
 
-// ReadResolvedConf reads the files below root ("" is "/") in systemd-resolved's order, but skips
+// readResolvedConf reads the files below root ("" is "/") in systemd-resolved's order, but skips
 // ours, a path of the host. A file that cannot be read is an error, because the admin's settings in
 // it are unknown.
-func ReadResolvedConf(root, ours string) (ResolvedConf, error) {
+func readResolvedConf(root, ours string) (ResolvedConf, error) {
 	dropIns, err := findDropIns(root)
 	if err != nil {
 		return ResolvedConf{}, fmt.Errorf("looking for systemd-resolved's configuration: %w", err)

@@ -65,7 +65,7 @@ func TestReadResolvedConf(t *testing.T) {
 		{name: "one behind ours that sets something else", files: map[string]string{etc + "99.conf": "[Resolve]\nLLMNR=no\n"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			c, err := ReadResolvedConf(confTree(t, row.files), ours)
+			c, err := readResolvedConf(confTree(t, row.files), ours)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func TestReadResolvedConfFails(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, main), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadResolvedConf(root, ours); err == nil || !strings.Contains(err.Error(), "reading systemd-resolved's configuration: ") {
+	if _, err := readResolvedConf(root, ours); err == nil || !strings.Contains(err.Error(), "reading systemd-resolved's configuration: ") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -116,14 +116,14 @@ func TestDropIn(t *testing.T) {
 	if diff := cmp.Diff(text, string(d.Bytes())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	back, ours := ParseDropIn([]byte(text))
+	back, ours := parseDropIn([]byte(text))
 	if !ours || back.Server != d.Server || !cmp.Equal(back.Domains, d.Domains) {
 		t.Errorf("read back as %+v, ours %v", back, ours)
 	}
-	if none, ours := ParseDropIn(DropIn{}.Bytes()); !ours || none.Server.IsValid() || len(none.Domains) > 0 {
+	if none, ours := parseDropIn(DropIn{}.Bytes()); !ours || none.Server.IsValid() || len(none.Domains) > 0 {
 		t.Errorf("the empty drop-in is read back as %+v, ours %v", none, ours)
 	}
-	if _, ours := ParseDropIn([]byte("[Resolve]\nDNS=192.0.2.10\n")); ours {
+	if _, ours := parseDropIn([]byte("[Resolve]\nDNS=192.0.2.10\n")); ours {
 		t.Error("an admin's file was taken for ours")
 	}
 }
@@ -133,11 +133,11 @@ func FuzzParseDropIn(f *testing.F) {
 	f.Add(DropInWatermark + "\n[Resolve]\nDNS=\nDNS=192.0.2.10\nDomains=\nDomains=cluster.local ~.\n")
 	f.Add("[Resolve]\nDNS=fe80::1%eth0 \\\n\nDomains=a\\\n[Resolve]\n=\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		d, _ := ParseDropIn([]byte(text))
+		d, _ := parseDropIn([]byte(text))
 		if !d.Server.IsValid() {
 			return
 		}
-		again, ours := ParseDropIn(d.Bytes())
+		again, ours := parseDropIn(d.Bytes())
 		if !ours || again.Server != d.Server {
 			t.Errorf("%+v is read back as %+v, ours %v", d, again, ours)
 		}

@@ -15,9 +15,9 @@ import (
 // notOurs is Hold's text for a restore that has nothing to undo.
 const notOurs = "node-dns does not manage it"
 
-// NewRestorePlan decides how to restore the original resolv.conf. With ifOurs it leaves a file
+// newRestorePlan decides how to restore the original resolv.conf. With ifOurs it leaves a file
 // alone that is not ours. Without it a saved original replaces any file. It is pure, like NewPlan.
-func NewRestorePlan(state State, ifOurs bool) Plan {
+func newRestorePlan(state State, ifOurs bool) Plan {
 	s := &state
 	s.parsed = s.known()
 	s.Net = assumed(s)
@@ -67,10 +67,10 @@ func giveBackForPods(s *State) []Step {
 	return nodeResolvConfSteps(s, captured)
 }
 
-// newLeavePlan is NewRestorePlan for a resolv.conf that belongs to another program, even if it
+// newLeavePlan is newRestorePlan for a resolv.conf that belongs to another program, even if it
 // looks like ours.
 func newLeavePlan(s *State) Plan {
-	p := NewRestorePlan(*s, true)
+	p := newRestorePlan(*s, true)
 	p.IfSilent, p.Hold = nil, notOurs
 	return p
 }

@@ -23,7 +23,7 @@ type restoreRow struct {
 func (r restoreRow) test(t *testing.T) {
 	s := host(r.options...)
 	s.Facts = File{} // facts_test.go covers facts
-	p := NewRestorePlan(s, r.ifOurs)
+	p := newRestorePlan(s, r.ifOurs)
 	if p.Hold != r.hold {
 		t.Errorf("hold %q, want %q", p.Hold, r.hold)
 	}
@@ -64,7 +64,7 @@ func (r restoreRow) testTwice(t *testing.T, next State) {
 		return
 	}
 	for _, ifOurs := range []bool{false, true} {
-		if p := NewRestorePlan(next, ifOurs); len(p.IfSilent) > 0 || p.Hold != "node-dns does not manage it" {
+		if p := newRestorePlan(next, ifOurs); len(p.IfSilent) > 0 || p.Hold != "node-dns does not manage it" {
 			t.Errorf("restored twice (ifOurs %v): hold %q, %s", ifOurs, p.Hold, describe(p, p.IfSilent))
 		}
 	}
@@ -83,7 +83,7 @@ func TestRestoreRenews(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := host(withResolvConf(file(oursText)), withOriginal(link(row.target, generated)), withNetworkManager(dnsConfig("eth0", "10.0.1.1", "")), withMode("default", row.rcManager))
-			steps := NewRestorePlan(s, true).IfSilent
+			steps := newRestorePlan(s, true).IfSilent
 			if len(steps) == 0 || steps[0].Target != row.target || steps[0].Renew != row.want {
 				t.Errorf("%+v", steps)
 			}
@@ -106,12 +106,12 @@ func TestRestoreForgets(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := host(withResolvConf(file(oursText)), withOriginal(link(target, row.behind)), withNetworkManager(dnsConfig("eth0", "10.0.1.1", row.domains)), withMode("systemd-resolved", "unmanaged"))
-			steps := NewRestorePlan(s, true).IfSilent
+			steps := newRestorePlan(s, true).IfSilent
 			if len(steps) == 0 || steps[0].Target != target || steps[0].Tell != row.want {
 				t.Errorf("%+v", steps)
 			}
 			s.ResolvConf = s.Original // migrate --undo has restored the link
-			steps = NewRestorePlan(s, true).Forget
+			steps = newRestorePlan(s, true).Forget
 			if len(steps) == 0 || steps[0].Action != Remove || steps[0].Tell != row.want {
 				t.Errorf("with the link back: %+v", steps)
 			}

@@ -107,7 +107,7 @@ func TestNoFight(t *testing.T) {
 			w.ResolvConf = w.NetworkManagerConf
 		}},
 		{"node-dns stops and starts", func(w *world, _ int) {
-			p := NewRestorePlan(w.State, true)
+			p := newRestorePlan(w.State, true)
 			w.State = after(w.State, p.Steps(false))
 			w.Rewrites = File{} // as note does
 		}},

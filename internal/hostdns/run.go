@@ -53,7 +53,7 @@ func (r Runner) Event(ctx context.Context, event nm.Event) (Plan, Result, error)
 	if !file.HasLine(Watermark) && !emptied && !paths.hasDropIn() {
 		return Plan{}, Result{}, nil
 	}
-	return r.run(ctx, event, func(s State) Plan { return NewRestorePlan(s, true) })
+	return r.run(ctx, event, func(s State) Plan { return newRestorePlan(s, true) })
 }
 
 // Restore restores the original resolv.conf. With ifOurs it leaves a file alone that is not ours. A
@@ -67,7 +67,7 @@ func (r Runner) restorePlan(ctx context.Context, s State, ifOurs bool) Plan {
 	if ifOurs && r.isScripts(ctx, s.ResolvConf.Data) {
 		return newLeavePlan(&s)
 	}
-	return NewRestorePlan(s, ifOurs)
+	return newRestorePlan(s, ifOurs)
 }
 
 func (r Runner) isScripts(ctx context.Context, text []byte) bool {

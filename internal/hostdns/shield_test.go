@@ -69,7 +69,7 @@ func TestShield(t *testing.T) {
 			s := host(test.options...)
 			checkLaws(t, s)
 			p := NewPlan(s)
-			for what, got := range map[string]string{"answers": besideResolvConf(s, p.Steps(true)), "silent": besideResolvConf(s, p.Steps(false)), "restore": besideResolvConf(s, NewRestorePlan(s, false).Steps(false))} {
+			for what, got := range map[string]string{"answers": besideResolvConf(s, p.Steps(true)), "silent": besideResolvConf(s, p.Steps(false)), "restore": besideResolvConf(s, newRestorePlan(s, false).Steps(false))} {
 				want := map[string]string{"answers": test.answers, "silent": test.silent, "restore": test.restore}[what]
 				if got != want {
 					t.Errorf("%s: %q, want %q", what, got, want)

@@ -47,20 +47,20 @@ func shown() []struct {
 			withResolvConf(file(oursText)), withCaptured(sys), withNetworkManager(dnsConfig("eth0", sys, "example.com")), withConf(nm.Conf{}), withSnippet()))},
 		{name: "networkmanager-by-the-admin", plan: NewPlan(host(withResolvConf(file(oursText)), withCaptured(sys),
 			withNetworkManager(dnsConfig("eth0", sys, "example.com")), withConf(nm.Conf{RcManager: nm.Setting{Value: "file", File: "/etc/NetworkManager/conf.d/10-admin.conf"}})))},
-		{name: "restore-to-networkmanager", plan: NewRestorePlan(host(
+		{name: "restore-to-networkmanager", plan: newRestorePlan(host(
 			withResolvConf(file(oursText)), withOriginal(file(generated)), withNetworkManagerConf(file(generated)), withSnippet()), false)},
 		{name: "mode-only", plan: NewPlan(host(withResolvConf(File{Exists: true, Data: []byte(oursText), Mode: 0o600}), withCaptured(sys)))},
-		{name: "restore-a-link", plan: NewRestorePlan(host(
+		{name: "restore-a-link", plan: newRestorePlan(host(
 			withResolvConf(file(oursText)), withOriginal(link("../run/systemd/resolve/stub-resolv.conf", ""))), false)},
 		{name: "restore-and-purge", plan: func() Plan {
 			s := host(withResolvConf(file(oursText)), withOriginal(file(generated)), withCaptured(sys),
 				func(s *State) { s.UpstreamsAlone, s.NodeResolvConfAlone = true, true })
-			return withPurge(NewRestorePlan(s, true), &s)
+			return withPurge(newRestorePlan(s, true), &s)
 		}()},
 		{name: "conflicts", plan: NewPlan(host(withResolvConf(file("# \x1b[2J\r\n"+oursText)), withAdmin("198.51.100.1", ""),
 			withNetworkManager(byHand("eth0", "192.0.2.53", "10.0.0.2")), withCaptured("192.0.2.53 10.0.0.2")))},
 		{name: "no-upstream", plan: NewPlan(host(withResolvConf(file("options timeout:1\n"))))},
-		{name: "restore-what-is-not-ours", plan: NewRestorePlan(host(withResolvConf(file(generated))), true)},
+		{name: "restore-what-is-not-ours", plan: newRestorePlan(host(withResolvConf(file(generated))), true)},
 	}
 }
 

@@ -83,7 +83,7 @@ func TestUndoRestore(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: oursText, varOriginal: "-> ../run/systemd/resolve/stub-resolv.conf"})
 	before := w.files()
 	runner := w.runner()
-	result, undo, err := runner.Applier.Apply(t.Context(), NewRestorePlan(runner.Looker.Look(t.Context(), nm.Event{}), false))
+	result, undo, err := runner.Applier.Apply(t.Context(), newRestorePlan(runner.Looker.Look(t.Context(), nm.Event{}), false))
 	if err != nil || result.ResolvConf != Restored || w.written(result) != etcResolvConf+" "+varOriginal {
 		t.Fatalf("%s, wrote %s: %v", result.ResolvConf, w.written(result), err)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// ErrArguments means that the program was not run as NetworkManager runs a dispatcher script, with
+// errArguments means that the program was not run as NetworkManager runs a dispatcher script, with
 // an interface and an action.
-var ErrArguments = errors.New("expected 2 arguments, an interface and an action")
+var errArguments = errors.New("expected 2 arguments, an interface and an action")
 
 // An Event is the input of a dispatcher script: two arguments and the environment (man
 // NetworkManager-dispatcher). It is a hint that something may have changed, not the state. In 1.42
@@ -61,10 +61,10 @@ type VPN struct {
 
 // ParseEvent parses the arguments after the program's name, and the environment as os.Environ
 // returns it. Missing, empty or invalid variables are not errors: whatever a DHCP server put into
-// them becomes a valid value or part of Invalid. The only error is ErrArguments.
+// them becomes a valid value or part of Invalid. The only error is errArguments.
 func ParseEvent(argv, environ []string) (Event, error) {
 	if len(argv) != 2 {
-		return Event{}, fmt.Errorf("parsing dispatcher event: %w, got %d", ErrArguments, len(argv))
+		return Event{}, fmt.Errorf("parsing dispatcher event: %w, got %d", errArguments, len(argv))
 	}
 	env := variables(environ)
 	e := Event{

@@ -283,7 +283,7 @@ func TestEventConnection(t *testing.T) {
 
 func TestParseEventArguments(t *testing.T) {
 	for _, argv := range [][]string{nil, {"eth0"}, {"eth0", "up", "more"}} {
-		if _, err := ParseEvent(argv, nil); !errors.Is(err, ErrArguments) {
+		if _, err := ParseEvent(argv, nil); !errors.Is(err, errArguments) {
 			t.Errorf("arguments %q: got error %v", argv, err)
 		}
 	}

@@ -148,8 +148,8 @@ func (h Handover) Bytes() []byte {
 	return append(text, h.Text...)
 }
 
-// ParseHandover parses the output of Bytes.
-func ParseHandover(data []byte) (Handover, error) {
+// parseHandover parses the output of Bytes.
+func parseHandover(data []byte) (Handover, error) {
 	var h Handover
 	if len(data) > 8*maxFile || !bytes.HasPrefix(data, []byte(handoverTitle)) {
 		return h, errors.New("not a file written by origin-dns-dispatcher")
@@ -207,7 +207,7 @@ func FindKubeconfig(paths Paths, original string) Kubeconfig {
 	data, _, err := readFile(paths.Handover)
 	var h Handover
 	if err == nil {
-		h, err = ParseHandover(data)
+		h, err = parseHandover(data)
 	}
 	switch {
 	case err != nil:

@@ -52,7 +52,7 @@ func TestHandover(t *testing.T) {
 		t.Errorf("before the handover: got %+v", k)
 	}
 	h := handOver(t, paths, kubeconfig)
-	if read, err := ParseHandover(h.Bytes()); err != nil || cmp.Diff(h, read) != "" {
+	if read, err := parseHandover(h.Bytes()); err != nil || cmp.Diff(h, read) != "" {
 		t.Errorf("round trip: error %v:\n%s", err, cmp.Diff(h, read))
 	}
 	if !strings.Contains(string(h.Text), "token: first\n") || len(h.Sources) != 2 || h.Sources[1].Path != "/etc/k/token" {
@@ -158,11 +158,11 @@ func FuzzParseHandover(f *testing.F) {
 	f.Add([]byte(handoverTitle + handoverSource + `{"path":"/etc/k"}` + "\napiVersion: v1\n"))
 	f.Add([]byte(handoverTitle + handoverSource + `{"path":"/etc/k"}` + "\n" + handoverRefused + "\"why\"\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		h, err := ParseHandover(data)
+		h, err := parseHandover(data)
 		if err != nil {
 			return
 		}
-		again, err := ParseHandover(h.Bytes())
+		again, err := parseHandover(h.Bytes())
 		if err != nil || cmp.Diff(h, again) != "" {
 			t.Errorf("%v\n%s", err, cmp.Diff(h, again))
 		}

@@ -58,7 +58,7 @@ const (
 // domains (server=/a/b/IP). Anything else is an error with its line number. The errors are joined,
 // and the valid lines are still returned. Some forms that dnsmasq accepts in server= are refused:
 // host names, @interface, /domain/ without an address, and // (names without a dot). Servers beyond
-// MaxServers and MaxRouted are dropped, which is an error too.
+// MaxServers and maxRouted are dropped, which is an error too.
 func ParseDnsmasqConf(data []byte) (Set, error) {
 	p := confParser{gatherer: gatherer{hasLimits: true}}
 	for line := range bytes.Lines(data) {

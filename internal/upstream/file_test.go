@@ -158,7 +158,7 @@ line 770: more than 512 nameservers for routes: ignoring 59488, from /a.example/
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v\nwant %s", err, want)
 	}
-	wantCounts := []int{MaxServers, 2, MaxRouted / 2, MaxRouted / 2}
+	wantCounts := []int{MaxServers, 2, maxRouted / 2, maxRouted / 2}
 	counts := func(s Set) []int {
 		return []int{len(s.Servers), len(s.Routes), len(s.Routes[0].Servers), len(s.Routes[1].Servers)}
 	}

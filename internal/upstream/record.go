@@ -33,12 +33,12 @@ type Record struct {
 	Lacking string    `json:"lacking,omitempty"`
 	Since   time.Time `json:"lackingSince,omitzero"`
 	// Pointed are this node's addresses that resolv.conf named or that pods were given, newest
-	// first, without zone IDs. Only the first MaxPointed count.
+	// first, without zone IDs. Only the first maxPointed count.
 	Pointed []netip.Addr `json:"pointed,omitempty"`
 }
 
-// MaxPointed bounds how many of this node's addresses a Record holds.
-const MaxPointed = 8
+// maxPointed bounds how many of this node's addresses a Record holds.
+const maxPointed = 8
 
 // Bytes returns the record as JSON, with times in UTC and whole seconds, and a final newline.
 // ParseRecord reads it back. The set is normalized.
@@ -64,7 +64,7 @@ func (r Record) Bytes() []byte {
 
 // ParseRecord parses the output of Bytes. It ignores unknown keys. Another version is an error, and
 // so is a single invalid server or domain: a damaged record is not trusted in part. Servers beyond
-// MaxServers and MaxRouted are dropped: only an earlier version may have written them.
+// MaxServers and maxRouted are dropped: only an earlier version may have written them.
 func ParseRecord(data []byte) (Record, error) {
 	if len(data) > maxRecord {
 		return Record{}, fmt.Errorf("reading upstream record: longer than %d bytes", maxRecord)
@@ -90,12 +90,12 @@ func (r Record) PointedAt(here []netip.Addr, servers []nameserver.Server) []neti
 	})
 }
 
-// newest returns the first MaxPointed addresses without duplicates.
+// newest returns the first maxPointed addresses without duplicates.
 func newest(addrs []netip.Addr) []netip.Addr {
 	var list []netip.Addr
 	for _, addr := range addrs {
 		addr = addr.Unmap().WithZone("")
-		if addr.IsValid() && !slices.Contains(list, addr) && len(list) < MaxPointed {
+		if addr.IsValid() && !slices.Contains(list, addr) && len(list) < maxPointed {
 			list = append(list, addr)
 		}
 	}

@@ -181,7 +181,7 @@ func TestSelectBounds(t *testing.T) {
 		invalid = append(invalid, fmt.Sprint("x", i))
 	}
 	got := Select([]Candidate{{Origin: Event, Set: many}}, nil)
-	if len(got.Set.Servers) != MaxServers || len(got.Set.Routes) != MaxRouted || len(got.Refused) != maxRefused {
+	if len(got.Set.Servers) != MaxServers || len(got.Set.Routes) != maxRouted || len(got.Refused) != maxRefused {
 		t.Errorf("got %d servers, %d routes, %d refused", len(got.Set.Servers), len(got.Set.Routes), len(got.Refused))
 	}
 	if reason := got.Refused[0].Reason; reason != "more than 64 nameservers" {

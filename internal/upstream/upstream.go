@@ -90,7 +90,7 @@ type member struct {
 // use 158 MB.
 const (
 	MaxServers = 64  // default servers
-	MaxRouted  = 512 // servers of all routes together
+	maxRouted  = 512 // servers of all routes together
 )
 
 // A gatherer collects servers in order.
@@ -112,8 +112,8 @@ func (g *gatherer) add(route Route, server nameserver.Server) string {
 		return ""
 	case g.hasLimits && isDefault && len(g.servers) == MaxServers:
 		return fmt.Sprintf("more than %d nameservers", MaxServers)
-	case g.hasLimits && !isDefault && g.routed == MaxRouted:
-		return fmt.Sprintf("more than %d nameservers for routes", MaxRouted)
+	case g.hasLimits && !isDefault && g.routed == maxRouted:
+		return fmt.Sprintf("more than %d nameservers for routes", maxRouted)
 	}
 	if g.seen == nil {
 		g.seen, g.routes = map[member]bool{}, map[string]*Route{}
