@@ -59,11 +59,11 @@ func FuzzAddList(f *testing.F) {
 		if !ok {
 			return
 		}
-		before, err := ParseNodeDNS("f", bytes.NewReader(data))
+		before, err := parseNodeDNS("f", bytes.NewReader(data))
 		if err != nil {
 			return
 		}
-		after, err := ParseNodeDNS("f", bytes.NewReader(added))
+		after, err := parseNodeDNS("f", bytes.NewReader(added))
 		if err != nil {
 			t.Fatalf("%q: %v", added, err)
 		}

@@ -29,7 +29,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte("a: &a {<<: [*a, {dnsIP: 1}]}\n<<: *a\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, parse := range []func(string, io.Reader) (Config, error){parseNodeConfig, parseKubelet, ParseNodeDNS} {
+		for _, parse := range []func(string, io.Reader) (Config, error){parseNodeConfig, parseKubelet, parseNodeDNS} {
 			c, err := parse("dir/f", bytes.NewReader(data))
 			checkConfig(t, c, err)
 			checkError(t, err)

@@ -3,6 +3,7 @@ package nodeconfig
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -21,7 +22,7 @@ func parserOf(t *testing.T, path string) func(string, io.Reader) (Config, error)
 	case strings.HasPrefix(name, "kubelet"):
 		return parseKubelet
 	case strings.HasPrefix(name, "node-dns"):
-		return ParseNodeDNS
+		return parseNodeDNS
 	}
 	t.Fatalf("no parser for %s", path)
 	return nil
@@ -85,12 +86,28 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// parseNodeConfig parses a node-config.yaml or bootstrap-node-config.yaml, like ParseNodeDNS.
+// parseNodeConfig parses a node-config.yaml or bootstrap-node-config.yaml, like parseNodeDNS.
 func parseNodeConfig(name string, in io.Reader) (Config, error) {
 	return parseOne(name, in, nodeConfigFormat)
 }
 
-// parseKubelet parses a KubeletConfiguration, like ParseNodeDNS.
+// parseKubelet parses a KubeletConfiguration, like parseNodeDNS.
 func parseKubelet(name string, in io.Reader) (Config, error) {
 	return parseOne(name, in, kubeletFormat)
+}
+
+// parseNodeDNS parses a node-dns.yaml. name appears in the faults. See Load for the error.
+func parseNodeDNS(name string, in io.Reader) (Config, error) {
+	return parseOne(name, in, nodeDNSFormat)
+}
+
+func parseOne(name string, in io.Reader, f format) (Config, error) {
+	c := defaults()
+	c.Files = []string{name}
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		c.forgetDomain(name)
+		return c, fmt.Errorf("reading %s: %w", f.title, err)
+	}
+	return c, c.parse(name, data, f, "")
 }

@@ -24,7 +24,7 @@ func TestIntercept(t *testing.T) {
 		{"too many", "intercept: [10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4, 10.0.0.5, 10.0.0.6, 10.0.0.7, 10.0.0.8, 10.0.0.9]", "none", "expected at most 8 entries, got 9"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := ParseNodeDNS("node-dns.yaml", strings.NewReader(test.text))
+			c, err := parseNodeDNS("node-dns.yaml", strings.NewReader(test.text))
 			switch {
 			case test.fault == "" && err != nil:
 				t.Fatal(err)

@@ -3,7 +3,6 @@ package nodeconfig
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -112,24 +111,6 @@ func (c *Config) load(name string, f format, root string) (fs.FileInfo, error) {
 
 // readFile reads a regular file completely, but at most one byte over maxFile.
 func readFile(name string) ([]byte, fs.FileInfo, error) { return atomicfile.Read(name, maxFile+1) }
-
-// ParseNodeDNS parses a node-dns.yaml, in which an unknown key is a fault. name appears in the
-// faults, and relative paths are relative to its directory. See Load for the error and the Config
-// returned with it.
-func ParseNodeDNS(name string, in io.Reader) (Config, error) {
-	return parseOne(name, in, nodeDNSFormat)
-}
-
-func parseOne(name string, in io.Reader, f format) (Config, error) {
-	c := defaults()
-	c.Files = []string{name}
-	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-	if err != nil {
-		c.forgetDomain(name)
-		return c, fmt.Errorf("reading %s: %w", f.title, err)
-	}
-	return c, c.parse(name, data, f, "")
-}
 
 // format is a kind of file.
 type format struct {

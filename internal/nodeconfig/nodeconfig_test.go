@@ -93,7 +93,7 @@ func TestBombs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, err := ParseNodeDNS("f", strings.NewReader(tt.text))
+			c, err := parseNodeDNS("f", strings.NewReader(tt.text))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got  %.2000v\nwant %s", err, tt.want)
 			}
@@ -116,7 +116,7 @@ func manyLines(n int) string {
 // TestBadKeysAreForgotten has a file with one good and one bad entry for each key. Only completely
 // valid keys count.
 func TestBadKeysAreForgotten(t *testing.T) {
-	c, err := ParseNodeDNS("f", strings.NewReader(
+	c, err := parseNodeDNS("f", strings.NewReader(
 		"upstreams: [10.0.0.2, nonsense]\nlisten: [10.0.0.5, nonsense]\nroutes: [{domain: a.example, servers: [10.0.0.2]}, nonsense]\ncacheSize: 5\n"))
 	if got := len(Faults(err)); got != 3 {
 		t.Errorf("%d faults: %v", got, err)
@@ -134,7 +134,7 @@ func TestLogLevel(t *testing.T) {
 	for text, want := range map[string]slog.Level{
 		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
 	} {
-		c, err := ParseNodeDNS("f", strings.NewReader("logLevel: "+text))
+		c, err := parseNodeDNS("f", strings.NewReader("logLevel: "+text))
 		if err != nil || c.LogLevel != want {
 			t.Errorf("%s: %v, %v", text, c.LogLevel, err)
 		}
@@ -149,7 +149,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asIs, err := ParseNodeDNS(path, strings.NewReader(string(text)))
+	asIs, err := parseNodeDNS(path, strings.NewReader(string(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestExample(t *testing.T) {
 		t.Errorf("the example sets %v", asIs.Sources)
 	}
 
-	c, err := ParseNodeDNS(path, strings.NewReader(uncomment(string(text))))
+	c, err := parseNodeDNS(path, strings.NewReader(uncomment(string(text))))
 	if err != nil {
 		t.Fatal(err)
 	}

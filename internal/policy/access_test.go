@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,7 +68,11 @@ func TestAccess(t *testing.T) {
 	net := netstate.State{Addrs: addrs, OnLink: []netstate.OnLink{{Network: netip.MustParsePrefix("203.0.113.9/32")}, {Network: netip.MustParsePrefix("64.0.0.0/2")}}}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			config, err := nodeconfig.ParseNodeDNS("node-dns.yaml", strings.NewReader(test.config))
+			file := filepath.Join(t.TempDir(), "node-dns.yaml")
+			if err := os.WriteFile(file, []byte(test.config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			config, err := nodeconfig.Load(nodeconfig.Paths{NodeDNS: file})
 			if err != nil {
 				t.Fatal(err)
 			}
