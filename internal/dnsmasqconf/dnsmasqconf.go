@@ -37,6 +37,7 @@ type Config struct {
 	MXs    []MX
 	// Records are those of other types, in order.
 	Records []Record
+	PTRs    []Record // of ptr-record; they come before those of Hosts
 	// Domain is domain= without a network, or the zero Name.
 	Domain dnsname.Name
 
@@ -151,14 +152,18 @@ type Options struct {
 
 // Options returns the switches that the files set.
 func (c Config) Options() Options {
-	return Options{c.Has("filter-A"), c.Has("filter-AAAA"), c.Has("filterwin2k"), c.Has("bogus-priv"), c.Has("localise-queries")}
+	return Options{
+		FilterA: c.Has("filter-A"), FilterAAAA: c.Has("filter-AAAA"), FilterWin2K: c.Has("filterwin2k"),
+		BogusPrivate: c.Has("bogus-priv"), Localise: c.Has("localise-queries"),
+	}
 }
 
 // With returns the options that are on in either.
 func (o Options) With(other Options) Options {
 	return Options{
-		o.FilterA || other.FilterA, o.FilterAAAA || other.FilterAAAA, o.FilterWin2K || other.FilterWin2K,
-		o.BogusPrivate || other.BogusPrivate, o.Localise || other.Localise,
+		FilterA: o.FilterA || other.FilterA, FilterAAAA: o.FilterAAAA || other.FilterAAAA,
+		FilterWin2K: o.FilterWin2K || other.FilterWin2K, BogusPrivate: o.BogusPrivate || other.BogusPrivate,
+		Localise: o.Localise || other.Localise,
 	}
 }
 

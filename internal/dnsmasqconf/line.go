@@ -158,7 +158,7 @@ func (c Config) Where(name dnsname.Name) (place Place, ok bool) {
 			return r.Place, true
 		}
 	}
-	for _, r := range c.Records {
+	for _, r := range slices.Concat(c.Records, c.PTRs) {
 		if r.Name == name {
 			return r.Place, true
 		}

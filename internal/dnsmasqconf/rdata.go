@@ -13,7 +13,8 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// A Record is a record of any type except CNAME and MX.
+// A Record is a record of any type, from txt-record, srv-host, ptr-record, caa-record,
+// naptr-record or dns-rr.
 type Record struct {
 	Name  dnsname.Name
 	RR    dns.RR // without owner and TTL; read-only

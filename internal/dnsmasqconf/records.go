@@ -220,7 +220,7 @@ func readPTR(l *loader, option, text string) {
 		return
 	}
 	if target, ok := l.name(option, parts[1]); ok {
-		l.add(name, &dns.PTR{Hdr: header(dns.TypePTR), Ptr: target.String()})
+		l.config.PTRs = append(l.config.PTRs, Record{name, &dns.PTR{Hdr: header(dns.TypePTR), Ptr: target.String()}, l.place()})
 	}
 }
 

@@ -105,6 +105,7 @@ func (c *Client) readDevices(ctx context.Context, devices []device) error {
 	return last.wait(ctx)
 }
 
+// complete adds the device's data to its configurations.
 func (d device) complete(configs []DNSConfig) {
 	for i := range configs {
 		config := &configs[i]

@@ -73,6 +73,7 @@ func (c Config) sourceFor(e effect, key string) (source Source, ok bool) {
 	return source, ok
 }
 
+// isOurs reports whether node-dns.yaml sets a key.
 func (c Config) isOurs(key string) bool {
 	source, ok := c.Sources[key]
 	return ok && source != c.ClusterSources[key]

@@ -11,7 +11,7 @@ import (
 
 // addFiles adds the switches of dnsmasq's files, and reports options without effect.
 func (p *Policy) addFiles(in Inputs) {
-	p.Options = in.Bus.Options.With(p.Settings.options)
+	p.Options = in.Bus.Options.With(in.Dnsmasq.Options())
 	p.Notes = append(p.Notes, in.Dnsmasq.Costs()...)
 	var aside []string
 	for _, a := range in.Dnsmasq.Aside {

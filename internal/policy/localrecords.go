@@ -35,11 +35,11 @@ func NewLocalRecords(c dnsmasqconf.Config, host dnsname.Name) *LocalRecords {
 		names: map[dnsname.Name]*node{}, exist: map[dnsname.Name]bool{}, domains: map[dnsname.Name][]netip.Addr{},
 		ttl: uint32(max(c.Number("local-ttl"), 0)),
 	}
-	d.addRecords(c.Records, true)
+	d.addRecords(c.PTRs)
 	for _, h := range c.Hosts {
 		d.addHost(h)
 	}
-	d.addRecords(c.Records, false)
+	d.addRecords(c.Records)
 	d.addMX(c.MXs, host)
 	for _, a := range c.CNAMEs {
 		d.at(a.Alias).alias = &dns.CNAME{Hdr: d.header(dns.TypeCNAME, a.TTL), Target: a.Target.String()}
@@ -109,14 +109,11 @@ func (d *LocalRecords) addHost(h dnsmasqconf.Host) {
 	}
 }
 
-// addRecords adds the PTR records, to which those of hosts yield, or the others.
-func (d *LocalRecords) addRecords(all []dnsmasqconf.Record, isPTR bool) {
+func (d *LocalRecords) addRecords(all []dnsmasqconf.Record) {
 	for _, r := range all {
-		if (r.RR.Header().Rrtype == dns.TypePTR) == isPTR {
-			rr := dns.Copy(r.RR)
-			rr.Header().Ttl = d.ttl
-			d.add(r.Name, rr)
-		}
+		rr := dns.Copy(r.RR)
+		rr.Header().Ttl = d.ttl
+		d.add(r.Name, rr)
 	}
 }
 

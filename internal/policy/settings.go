@@ -24,12 +24,14 @@ type Settings struct {
 }
 
 func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) Settings {
+	options := files.Options()
+	options.Localise = false // applies to local data, so a change keeps the cache
 	s := Settings{
 		CacheSize: config.CacheSize, forwardMax: config.DNSForwardMax,
 		MaxTTL: files.Number("max-cache-ttl"), MinTTL: files.Number("min-cache-ttl"), NegativeTTL: files.Number("neg-ttl"),
 		ClientTTL: files.Number("max-ttl"), Prefetch: config.Prefetch, NoNegative: files.Has("no-negcache"),
 		StopRebind: files.Has("stop-dns-rebind"), RebindLocalhost: files.Has("rebind-localhost-ok"),
-		options: files.Options(), rebindOK: fmt.Sprint(files.RebindOK), rewrites: fmt.Sprint(files.Rewrites),
+		options: options, rebindOK: fmt.Sprint(files.RebindOK), rewrites: fmt.Sprint(files.Rewrites),
 		bogus: fmt.Sprint(files.Bogus), ignored: fmt.Sprint(files.Ignored),
 	}
 	s.UDP.Cookies, s.UDP.MixedCase = config.Cookies, config.UseCapsForID

@@ -108,12 +108,14 @@ func (g *gatherer) add(route Route, server nameserver.Server) string {
 	m := member{route.Domain, server}
 	isDefault := route.Domain.IsRoot()
 	switch {
-	case route.Domain.IsZero(), g.seen[m], !readable(server):
+	case route.Domain.IsZero(), g.seen[m]:
 		return ""
 	case g.hasLimits && isDefault && len(g.servers) == MaxServers:
 		return fmt.Sprintf("more than %d nameservers", MaxServers)
 	case g.hasLimits && !isDefault && g.routed == maxRouted:
 		return fmt.Sprintf("more than %d nameservers for routes", maxRouted)
+	case !readable(server):
+		return ""
 	}
 	if g.seen == nil {
 		g.seen, g.routes = map[member]bool{}, map[string]*Route{}

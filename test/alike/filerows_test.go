@@ -184,6 +184,7 @@ func fileRows() []fileRow {
 			"_ldap._tcp.corp SRV", "_none._tcp.corp SRV", "_one._tcp.corp SRV", "_ldap._tcp.corp TXT",
 		}},
 		{name: "ptr-record", conf: "server=UP\nptr-record=_http._tcp.corp,x.corp\nptr-record=4.2.0.192.in-addr.arpa,p.corp\nhost-record=h.corp,192.0.2.4", questions: []string{"_http._tcp.corp PTR", "4.2.0.192.in-addr.arpa PTR"}},
+		{name: "dns-rr of a host's address", conf: "server=UP\nhost-record=h.corp,192.0.2.4\ndns-rr=4.2.0.192.in-addr.arpa,12,026f6b04636f727000", questions: []string{"4.2.0.192.in-addr.arpa PTR"}},
 		{name: "mx-host", conf: "server=UP\nmx-host=m.corp,mx.corp,20\nmx-host=m2.corp,mx.corp\nmx-host=m3.corp,7\nmx-target=t.corp", questions: []string{"m.corp MX", "m2.corp MX", "m3.corp MX", "m.corp A"}},
 		{name: "mx-host of this host", conf: "server=UP\nmx-host=m.corp", questions: []string{"m.corp MX"}},
 		{name: "hosts", conf: "server=UP", questions: []string{

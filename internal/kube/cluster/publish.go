@@ -33,6 +33,7 @@ func (o *owner) publish() {
 	o.judge()
 }
 
+// give publishes the current state.
 func (o *owner) give() {
 	began := time.Now()
 	snapshot := o.store.builder.Snapshot(began)

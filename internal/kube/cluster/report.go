@@ -5,6 +5,7 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
 )
 
+// step is the kind of a report.
 type step uint8
 
 const (

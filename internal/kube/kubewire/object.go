@@ -182,6 +182,7 @@ func parseProtocol(text []byte) zone.Protocol {
 	return zone.TCP
 }
 
+// begin resets the scratch for the next object.
 func (d *Decoder) begin() {
 	d.ports, d.endpoints, d.addrs = d.ports[:0], d.endpoints[:0], d.addrs[:0]
 	d.counts.endpoints, d.counts.ports, d.counts.subsets = 0, 0, 0
