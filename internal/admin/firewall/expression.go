@@ -87,11 +87,14 @@ var expressions = map[string]func(*step, attributes) truth{
 	"target":    (*step).target,
 	"reject":    decides(verdict{kind: finally, end: drops}),
 	"queue":     decides(verdict{kind: anything}),
-	"counter":   decides(verdict{}),
-	"log":       decides(verdict{}),
-	"notrack":   decides(verdict{}),
-	"last":      decides(verdict{}),
+	"counter":   (*step).pass,
+	"log":       (*step).pass,
+	"notrack":   (*step).pass,
+	"last":      (*step).pass,
 }
+
+// pass matches, and decides nothing.
+func (s *step) pass(attributes) truth { return yes }
 
 // decides returns an expression that always has this verdict.
 func decides(v verdict) func(*step, attributes) truth {
@@ -237,15 +240,21 @@ func (s *step) cmp(a attributes) truth {
 		return maybe
 	}
 	order := bytes.Compare(have.data, data)
-	is, known := map[uint32]bool{
-		unix.NFT_CMP_EQ: order == 0, unix.NFT_CMP_NEQ: order != 0,
-		unix.NFT_CMP_LT: order < 0, unix.NFT_CMP_LTE: order <= 0,
-		unix.NFT_CMP_GT: order > 0, unix.NFT_CMP_GTE: order >= 0,
-	}[a.orZero(unix.NFTA_CMP_OP)]
-	if !known {
-		return maybe
+	switch a.orZero(unix.NFTA_CMP_OP) {
+	case unix.NFT_CMP_EQ:
+		return truthOf(order == 0)
+	case unix.NFT_CMP_NEQ:
+		return truthOf(order != 0)
+	case unix.NFT_CMP_LT:
+		return truthOf(order < 0)
+	case unix.NFT_CMP_LTE:
+		return truthOf(order <= 0)
+	case unix.NFT_CMP_GT:
+		return truthOf(order > 0)
+	case unix.NFT_CMP_GTE:
+		return truthOf(order >= 0)
 	}
-	return truthOf(is)
+	return maybe
 }
 
 func (s *step) inRange(a attributes) truth {
