@@ -481,6 +481,7 @@ func TestMetricsWithoutMPTCP(t *testing.T) {
 // TestMetricsPortTaken: while another program holds the metrics port, DNS is served and the status
 // reports the conflict. The metrics are served once the port is free.
 func TestMetricsPortTaken(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

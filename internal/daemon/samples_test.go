@@ -16,6 +16,7 @@ import (
 // TestSamples: the samples represent the number of queries, however high it is, and each cache miss
 // is reported individually.
 func TestSamples(t *testing.T) {
+	t.Parallel()
 	const many = 60_000
 	site := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})

@@ -44,6 +44,7 @@ func (w way) query(name string, qtype uint16) []byte {
 // DO or AD (RFC 6840 sections 5.7 and 5.8). Answers for one way are not used for another one
 // (CVE-2024-0874), except that ways that differ only in AD share an upstream query.
 func TestMatrix(t *testing.T) {
+	t.Parallel()
 	zone := newSignedZone(t)
 	upstream := dnstest.NewServer(t, zone.text)
 	asks := []struct {
@@ -178,6 +179,7 @@ func tour[T any](all []T) (order []T) {
 // TestNegativeProofs: with DO, negative answers contain the complete proof. Without DO they contain
 // none, even if the upstream sends it unrequested.
 func TestNegativeProofs(t *testing.T) {
+	t.Parallel()
 	zone := newSignedZone(t)
 	proofs := func(types ...string) string {
 		var text strings.Builder
@@ -235,6 +237,7 @@ func TestNegativeProofs(t *testing.T) {
 // TestLargeSigned: an answer that does not fit is truncated and marked. Over TCP it is complete,
 // with its signature. Other clients never get the truncated one from the cache.
 func TestLargeSigned(t *testing.T) {
+	t.Parallel()
 	zone := newSignedZone(t)
 	daemon := serve(t, dnstest.NewServer(t, zone.text))
 	const name, records = "large.signed.test.", 30
@@ -267,6 +270,7 @@ func TestLargeSigned(t *testing.T) {
 // TestUpstreamIsTold: DO and CD reach the upstream as the client set them, AD is always set, and
 // nothing else of the client's OPT record is forwarded.
 func TestUpstreamIsTold(t *testing.T) {
+	t.Parallel()
 	upstream := dnstest.NewServer(t, world)
 	daemon := serve(t, upstream)
 	for _, network := range []string{"udp", "tcp"} {

@@ -17,6 +17,7 @@ func table() []row { return slices.Concat(headerRows, countRows, questionRows, e
 // TestTable sends each message to a daemon that does not know the answer, and then again to the
 // same one, which does.
 func TestTable(t *testing.T) {
+	t.Parallel()
 	upstream := dnstest.NewServer(t, world)
 	daemon := serve(t, upstream)
 	for _, r := range table() {

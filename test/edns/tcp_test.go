@@ -178,6 +178,7 @@ func nameIn(asked []byte) string {
 }
 
 func TestTCP(t *testing.T) {
+	t.Parallel()
 	upstream := dnstest.NewServer(t, world)
 	daemon := serve(t, upstream)
 	for _, r := range tcpRows {
@@ -187,6 +188,7 @@ func TestTCP(t *testing.T) {
 
 // TestUDPStaysAlive: after messages that get no reply, the next query is answered.
 func TestUDPStaysAlive(t *testing.T) {
+	t.Parallel()
 	upstream := dnstest.NewServer(t, world)
 	daemon := serve(t, upstream)
 	p := dial(t, "udp", daemon)

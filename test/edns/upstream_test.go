@@ -159,12 +159,14 @@ func play(t *testing.T, r upstreamRow) played {
 // an error, and never forged data. All rows run at once, because those without an answer take
 // seconds.
 func TestUpstream(t *testing.T) {
+	t.Parallel()
 	rows := make([]played, len(upstreamRows))
 	for i, r := range upstreamRows {
 		rows[i] = play(t, r)
 	}
 	for i, r := range upstreamRows {
 		t.Run(r.id, func(t *testing.T) {
+			t.Parallel()
 			p := rows[i]
 			a := <-p.answer
 			if a.err != nil {

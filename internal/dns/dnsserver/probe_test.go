@@ -19,6 +19,7 @@ import (
 // host, and one that gets no slot. With Cilium the daemon once counted one query of its own a
 // minute, and with the intercept helper six.
 func TestProbes(t *testing.T) {
+	t.Parallel()
 	var told atomic.Int32
 	handler := HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
 		m := new(dns.Msg).SetReply(q.Msg)
