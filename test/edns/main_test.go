@@ -14,9 +14,11 @@ import (
 
 	"github.com/node-dns/node-dns/internal/test/daemontest"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 func TestMain(m *testing.M) {
+	lab.Overlap(8)                                                     // rows without an answer take seconds, and so does the end of many daemons
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*daemontest.Receivers) // like cmd/node-dns
 	goleak.VerifyTestMain(m)
 }
