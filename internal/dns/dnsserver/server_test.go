@@ -16,9 +16,14 @@ import (
 
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
+
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	lab.Overlap(8)
+	goleak.VerifyTestMain(m)
+}
 
 var anyPort = netip.MustParseAddrPort("127.0.0.1:0")
 
