@@ -192,30 +192,43 @@ func awaitPrepared(ctx context.Context) error {
 		if err != nil {
 			return false, err
 		}
-		err = checkPrepared(ctx, status)
+		if why := unprepared(status); why != "" {
+			return false, errors.New(why)
+		}
+		err = askUpstreams(ctx, status)
 		return err == nil, err
 	})
 }
 
-// checkPrepared returns an error if more is missing than port 53. It asks the upstream nameservers,
-// because node-dns itself queries them only once it listens.
-func checkPrepared(ctx context.Context, status control.Status) error {
+// unprepared returns what is missing in addition to port 53, or "".
+func unprepared(status control.Status) string {
 	root := slices.IndexFunc(status.Routes, func(r control.Route) bool { return r.Domain == "." })
 	switch r := status.Cluster.Resolver; {
 	case root < 0 || len(status.Routes[root].Servers) == 0:
-		return errors.New("it has no upstream nameserver")
+		return "it has no upstream nameserver"
 	case status.Cluster.Domain == "":
-		return errors.New("the cluster domain is unknown")
+		return "the cluster domain is unknown"
 	case r != nil && r.Services+r.Namespaces == 0 && len(status.Cluster.Servers) == 0:
-		return errors.New("the Kubernetes API has not been read: " + r.Error)
+		return "the Kubernetes API has not been read: " + r.Error
 	}
+	return ""
+}
+
+// askUpstreams returns an error if none of node-dns's upstream nameservers answers. node-dns itself
+// queries them only once it listens.
+func askUpstreams(ctx context.Context, status control.Status) error {
 	var servers []nameserver.Server
-	for _, s := range status.Routes[root].Servers {
-		server, err := nameserver.Parse(s.Address)
-		if err != nil {
-			return fmt.Errorf("the upstream nameserver %q: %w", s.Address, err)
+	for _, route := range status.Routes {
+		if route.Domain != "." {
+			continue
 		}
-		servers = append(servers, server)
+		for _, s := range route.Servers {
+			server, err := nameserver.Parse(s.Address)
+			if err != nil {
+				return fmt.Errorf("the upstream nameserver %q: %w", s.Address, err)
+			}
+			servers = append(servers, server)
+		}
 	}
 	return askServers(ctx, servers)
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/upstream"
@@ -127,15 +126,26 @@ func lostUpstreams(h Host) []string {
 	if len(h.State.Config.Upstreams) > 0 {
 		return nil // an admin has chosen the upstreams
 	}
-	lost := slices.DeleteFunc(captured.Servers, func(s nameserver.Server) bool { return slices.Contains(h.Plan.Selection.Set.Servers, s) })
+	var lost []string
+	for _, server := range captured.Servers {
+		if !slices.Contains(h.Plan.Selection.Set.Servers, server) {
+			lost = append(lost, server.String())
+		}
+	}
 	if len(lost) == 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf("dnsmasq asks %s, which %s no longer names: set `upstreams` in /etc/node-dns/node-dns.yaml to keep them",
-		strings.Join(texts(lost), ", "), h.Plan.Selection.Origin)}
+		strings.Join(lost, ", "), h.Plan.Selection.Origin)}
 }
 
-func nameservers(text []byte) []string { return texts(resolvconf.Parse(text).Nameservers()) }
+func nameservers(text []byte) []string {
+	var all []string
+	for _, addr := range resolvconf.Parse(text).Nameservers() {
+		all = append(all, addr.String())
+	}
+	return all
+}
 
 // Files of the assisted installer's 50-master-dnsmasq-configuration (Single Node OpenShift, 4.8 and
 // later), also used in guides for admins.

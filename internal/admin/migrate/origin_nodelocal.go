@@ -147,13 +147,12 @@ func (h Host) saidIn(key string) string {
 	return ""
 }
 
-func words(addrs []netip.Addr) string { return strings.Join(texts(addrs), ", ") }
-
-func texts[T fmt.Stringer](list []T) (all []string) {
-	for _, one := range list {
-		all = append(all, one.String())
+func words(addrs []netip.Addr) string {
+	var all []string
+	for _, addr := range addrs {
+		all = append(all, addr.String())
 	}
-	return all
+	return strings.Join(all, ", ")
 }
 
 // isServices reports whether addr belongs to the cluster DNS's Service. Without the link,
@@ -266,21 +265,27 @@ func takeNodelocal(h Host) part {
 	own, services := h.split(addrs)
 	given := h.given(own)
 	var p part
-	drop := func(addrs []netip.Addr, why string) {
+	if !h.State.Config.Intercept.IsNone() {
+		steps, refused := h.interceptStep()
 		for _, addr := range addrs {
-			p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "no program answers there, and "+why))
+			p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "no program answers there, and node-dns then intercepts queries to it"))
 		}
 		lastRulesFirst(p.before)
-		p.gone = append(p.gone, addrs...)
-	}
-	if !h.State.Config.Intercept.IsNone() {
-		drop(addrs, "node-dns then intercepts queries to it")
-		steps, refused := h.interceptStep()
-		p.before, p.refused = append(p.before, steps...), refused
+		p.gone, p.before, p.refused = addrs, append(p.before, steps...), refused
 		return p
 	}
-	drop(services, "kube-proxy then handles this address of the cluster DNS Service again")
-	drop(slices.DeleteFunc(own, func(addr netip.Addr) bool { return slices.Contains(given, addr) }), "no pod gets this address")
+	for _, addr := range services {
+		p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "no program answers there, and kube-proxy then handles this address of the cluster DNS Service again"))
+	}
+	for _, addr := range own {
+		if !slices.Contains(given, addr) {
+			p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "no program answers there, and no pod gets this address"))
+		}
+	}
+	lastRulesFirst(p.before)
+	for _, step := range p.before {
+		p.gone = append(p.gone, step.Addr)
+	}
 	if len(given) == 0 {
 		return p
 	}

@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"encoding/binary"
 	"errors"
 	"net/netip"
 	"os"
@@ -28,7 +27,7 @@ garbage
 )
 
 func TestParseSockets(t *testing.T) {
-	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+	if !isLittleEndian {
 		t.Skip("the text is from a little-endian machine")
 	}
 	v4, err := parseSockets(strings.NewReader(procUDP), "udp")

@@ -3,7 +3,7 @@ package migrate
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 // socket is one line of /proc/net/udp and similar files (proc_pid_net(5)).
@@ -81,14 +79,15 @@ func parseSockets(r io.Reader, proto string) ([]socket, error) {
 // parseSocketAddr parses an address in the kernel's format: hexadecimal words in native byte order.
 func parseSocketAddr(text string) (netip.AddrPort, bool) {
 	host, port, _ := strings.Cut(text, ":")
-	number, err := strconv.ParseUint(port, 16, 16)
-	var octets []byte
-	for digits := range slices.Chunk([]byte(host), 8) {
-		word, wordErr := strconv.ParseUint(string(digits), 16, 32)
-		octets, err = binary.NativeEndian.AppendUint32(octets, uint32(word)), errors.Join(err, wordErr)
-	}
-	if err != nil || len(host)%8 != 0 {
+	octets, err := hex.DecodeString(host)
+	number, portErr := strconv.ParseUint(port, 16, 16)
+	if err != nil || portErr != nil || len(octets)%4 != 0 {
 		return netip.AddrPort{}, false
+	}
+	if isLittleEndian {
+		for word := range slices.Chunk(octets, 4) {
+			slices.Reverse(word)
+		}
 	}
 	addr, ok := netip.AddrFromSlice(octets)
 	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), ok
@@ -168,15 +167,25 @@ func holders(proc string, ports ...uint16) ([]Holder, error) {
 	return all, nil
 }
 
-// parseUnit returns the innermost unit in proc_pid_cgroup(5).
+// parseUnit returns the unit in proc_pid_cgroup(5), from the unified hierarchy or else from
+// systemd's own.
 func parseUnit(text string) string {
-	for _, part := range slices.Backward(strings.Split(procfs.SystemdGroup(text), "/")) {
-		if strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope") {
-			return part
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) < 3 || fields[1] != "" && fields[1] != "name=systemd" {
+			continue
+		}
+		for _, part := range slices.Backward(strings.Split(fields[2], "/")) {
+			if strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope") {
+				return part
+			}
 		}
 	}
 	return ""
 }
+
+// isLittleEndian is the byte order of this machine. s390x is big-endian.
+var isLittleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // isQuiet reports whether a nameserver has answered all UDP queries: nothing is unread at port 53,
 // and no socket waits for its upstreams. dnsmasq closes each of these sockets after the answer.

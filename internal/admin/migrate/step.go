@@ -84,7 +84,11 @@ func (h Host) upstreams() string {
 	if len(h.State.Config.Upstreams) == 0 {
 		from = h.Plan.Selection.Origin.With(h.Plan.Selection.Detail)
 	}
-	return strings.Join(texts(servers), ", ") + " (from " + from + ")"
+	var all []string
+	for _, server := range servers {
+		all = append(all, server.String())
+	}
+	return strings.Join(all, ", ") + " (from " + from + ")"
 }
 
 func takeStep(h Host, unit string) Step {

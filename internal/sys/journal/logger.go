@@ -12,7 +12,6 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/sys/procfs"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
@@ -153,14 +152,20 @@ func ownUnit() string {
 	return unitOf(string(groups))
 }
 
-// unitOf returns the unit in the text of proc_pid_cgroup(5): the first component after the slices
-// in the path of systemd's hierarchy. Groups below that belong to the unit. It returns "" if there
-// is none.
+// unitOf parses cgroups(7) and returns the unit: the first component after the slices in the path
+// of systemd's hierarchy. Groups below that belong to the unit. It returns "" if there is none.
 func unitOf(groups string) string {
-	for part := range strings.SplitSeq(procfs.SystemdGroup(groups), "/") {
-		part = strings.TrimPrefix(part, "_") // systemd's escape for names that the kernel could use itself
-		if strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope") {
-			return part
+	for line := range strings.Lines(groups) {
+		id, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		controllers, path, _ := strings.Cut(rest, ":")
+		if controllers != "name=systemd" && (id != "0" || controllers != "") {
+			continue
+		}
+		for part := range strings.SplitSeq(path, "/") {
+			part = strings.TrimPrefix(part, "_") // systemd's escape for names that the kernel could use itself
+			if strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope") {
+				return part
+			}
 		}
 	}
 	return ""

@@ -90,7 +90,13 @@ func (p Process) hasSystemd() bool {
 // scopes or in groups below a service.
 func (p Process) isService() bool {
 	groups, _ := os.ReadFile(p.file("cgroup")) // empty if it has just ended
-	path := SystemdGroup(string(groups))
+	path := ""
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3) // number, controllers, path
+		if len(fields) == 3 && (fields[1] == "name=systemd" || path == "" && fields[0] == "0") {
+			path = fields[2]
+		}
+	}
 	for dir := range strings.SplitSeq(strings.Trim(filepath.Dir(path), "/"), "/") {
 		if dir == "user.slice" || dir != "" && !strings.HasSuffix(dir, ".slice") {
 			return false
@@ -98,19 +104,6 @@ func (p Process) isService() bool {
 	}
 	name := filepath.Base(path)
 	return strings.HasSuffix(name, ".service") || name == "kubelet"
-}
-
-// SystemdGroup returns the path of a control group in systemd's hierarchy, from the text of
-// proc_pid_cgroup(5). With version 1, that hierarchy has a name; otherwise it is the unified one.
-// The path is "" if there is neither.
-func SystemdGroup(groups string) (path string) {
-	for line := range strings.Lines(groups) {
-		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3) // number, controllers, path
-		if len(fields) == 3 && (fields[1] == "name=systemd" || path == "" && fields[0] == "0") {
-			path = fields[2]
-		}
-	}
-	return path
 }
 
 // file returns the path of a file of the process in /proc.
