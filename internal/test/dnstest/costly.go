@@ -130,9 +130,8 @@ func CompressedHIP(query []byte) [][]byte {
 	return [][]byte{c.finish(0)}
 }
 
-// CostlyInTurn is a Faults.Raw: the Costly responses of the given kinds, in turn. The names in
-// queries must be as long as name. The root, which checks of a silent server query for, gets an
-// empty response.
+// CostlyInTurn is a Faults.Raw: the Costly responses of the given kinds, in turn, to queries for
+// names as long as name. Others, such as checks of a silent server, get an empty response.
 func CostlyInTurn(name string, qtype uint16, kinds ...string) func(query []byte) [][]byte {
 	all := Costly(name, qtype)
 	for _, kind := range kinds {
@@ -142,7 +141,7 @@ func CostlyInTurn(name string, qtype uint16, kinds ...string) func(query []byte)
 	}
 	var n atomic.Int64
 	return func(query []byte) [][]byte {
-		if query[12] == 0 {
+		if bytes.IndexByte(query[12:], 0) != len(name) { // where the root label is
 			response := bytes.Clone(query)
 			response[2] |= 0x80
 			return [][]byte{response}
