@@ -106,8 +106,9 @@ type selection struct {
 // product of its ports and endpoints.
 const maxRecords = 1 << 14
 
-// add adds the records of the selected ready endpoints, up to maxRecords. It reports whether there
-// is any, of either address family.
+// add adds the records of the selected ready endpoints, up to maxRecords. It visits at most
+// maxWalked endpoints and ports, because ports may have no record. It reports whether there is any
+// endpoint, of either address family.
 func (l *lookup) add(v *view, pick *selection) (found bool) {
 	zoned, walked := l.hasZone(), 0
 	for _, s := range v.slices {
@@ -124,6 +125,7 @@ func (l *lookup) add(v *view, pick *selection) (found bool) {
 			}
 			found = true
 			if l.qtype == dns.TypeSRV {
+				walked += len(s.ports)
 				l.addPorts(s, &c, &pick.ports)
 			} else if family(c.Addr) == l.qtype {
 				l.records = append(l.records, record{rtype: l.qtype, addr: c.Addr, near: zoned && c.Zone == l.snapshot.zone})

@@ -109,7 +109,7 @@ func decimal(label []byte) (byte, bool) {
 const (
 	maxPointers = 256     // endpoints with the address
 	maxOfOne    = 16      // of these, endpoints of one Service
-	maxWalked   = 1 << 17 // endpoints that are visited: those of 26 Services with 5,000 each
+	maxWalked   = 1 << 17 // endpoints, and their ports, that are visited: those of 26 Services with 5,000 each
 )
 
 // pointers answers for a known address. If the address is a ClusterIP, only its Services count. Of

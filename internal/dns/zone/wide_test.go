@@ -85,3 +85,34 @@ func TestWideOverUDP(t *testing.T) {
 		}
 	}
 }
+
+// TestPortsWithoutRecords: an endpoint of 4,096 ports without a number was visited as cheaply as
+// one without ports, so one query took seconds.
+func TestPortsWithoutRecords(t *testing.T) {
+	for _, name := range []string{"wide", "_p4095._tcp.wide"} {
+		for endpoints, want := range map[int]int{10: 1, 1000: 0} {
+			var b Builder
+			b.SetService(&Service{Key: Key{"n", "wide"}, Kind: Headless})
+			many := &Slice{Key: Key{"n", "wide-0"}, Service: "wide"}
+			for k := range 4096 {
+				many.Ports = append(many.Ports, Port{Name: fmt.Sprintf("p%d", k)})
+			}
+			for k := range endpoints {
+				many.Endpoints = append(many.Endpoints, Endpoint{Addr: netip.AddrFrom4([4]byte{10, 0, byte(k >> 8), byte(k)}), Ready: true})
+			}
+			b.SetSlice(many)
+			b.SetSlice(&Slice{
+				Key: Key{"n", "wide-1"}, Service: "wide", Ports: []Port{{Name: "p4095", Number: 1}},
+				Endpoints: []Endpoint{{Addr: netip.MustParseAddr("10.1.0.1"), Ready: true}},
+			})
+			r := NewResolver(Config{Domains: []dnsname.Name{dnsname.MustParse("cluster.local")}, TTL: -1, NegativeTTL: -1})
+			r.Set(b.Snapshot(time.Unix(1, 0)))
+			query, _ := new(dns.Msg).SetQuestion(name+".n.svc.cluster.local.", dns.TypeSRV).Pack()
+			response, ok := r.AppendResponse(nil, query, 1232)
+			m := new(dns.Msg)
+			if err := m.Unpack(response); !ok || err != nil || len(m.Answer) != want {
+				t.Errorf("%s with %d endpoints: %v, %d records, want %d, %v", name, endpoints, ok, len(m.Answer), want, err)
+			}
+		}
+	}
+}
