@@ -88,7 +88,7 @@ func (m migration) run(cmd *cobra.Command) error {
 	unix.Umask(0o022) // like the hook, because the daemon must be able to access what is created here
 	// A closed terminal or Ctrl-C must not leave a node half-migrated: see Applier.Continue. If the
 	// reader of the output ends, as with a lost connection of ssh, the migration continues.
-	signal.Ignore(syscall.SIGPIPE)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // signal.Ignore would apply to systemctl and others too
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	unlock, err := migrate.Lock(ctx, migrate.LockFile)

@@ -100,12 +100,10 @@ func (a Applier) back(ctx context.Context, j *Journal, why error) error {
 // attempt. The node resolv.conf stays if a kubelet was configured to read it, because a running
 // kubelet keeps that path in memory.
 func (a Applier) Undo(ctx context.Context, j *Journal) error {
-	if j.Phase != Undoing {
-		a.keepEdits(j)
-	}
 	j.Phase = Undoing
 	takeFromOpenresolv(a.base(), j.Saved)
 	takeNewer(a.base(), j.Began, j.Saved)
+	kept := a.keepEdits(j)
 	kubelet := j.setsKubelet()
 	if kubelet {
 		j.Saved = slices.DeleteFunc(j.Saved, func(s Saved) bool { return s.Path == nodeResolvConf && s.Kind == "absent" })
@@ -117,7 +115,7 @@ func (a Applier) Undo(ctx context.Context, j *Journal) error {
 		errs = append(errs, a.undo(ctx, j, step))
 		a.moment("after undoing " + string(step.Kind))
 	}
-	errs = append(errs, a.restoreAll(j.Saved))
+	errs = append(errs, kept, a.restoreAll(j.Saved))
 	a.moment("restored")
 	if kubelet {
 		a.tell(stillRead)

@@ -127,6 +127,7 @@ type Saved struct {
 	Time   time.Time   `json:"time,omitzero"`   // time of the last change
 	Data   []byte      `json:"data,omitempty"`
 	Target string      `json:"target,omitempty"` // target of a link
+	Seen   []byte      `json:"seen,omitempty"`   // what the undo found, if Data is the rest of that; see keepEdits
 }
 
 // maxSaved limits the size of a saved file, in bytes. A hook or a resolv.conf has a few thousand.
@@ -284,55 +285,6 @@ func takeNewer(root string, began time.Time, saved []Saved) {
 			saved[i] = newer
 		}
 	}
-}
-
-// keepEdits keeps what other programs have written to a file since a step wrote or removed it: an
-// edited node-dns.yaml, or the kubelet's configuration after an upgrade of the cluster. Only the
-// lines that the steps added are removed then. If that is not possible, the whole file stays as it
-// is, and an admin is told. It must run only once for a journal.
-func (a Applier) keepEdits(j *Journal) {
-	var saved []Saved
-	for _, s := range j.Saved {
-		steps := j.ownersOf(s.Path)
-		now, err := saveAt(filepath.Join(a.base(), s.Path))
-		if err != nil || len(steps) == 0 || now.Kind == "absent" || now.Kind == s.Kind && bytes.Equal(now.Data, s.Data) && now.Target == s.Target ||
-			slices.ContainsFunc(steps, func(step Step) bool { return step.Kind == WriteFile && step.Content == string(now.Data) }) {
-			saved = append(saved, s)
-			continue
-		}
-		if rest, ok := withoutAdded(string(now.Data), string(s.Data), steps); ok {
-			a.tell("keep the later changes of " + s.Path)
-			if now.Path, now.Data = s.Path, []byte(rest); s.Kind != "absent" || strings.TrimSpace(rest) != "" {
-				s = now
-			}
-			saved = append(saved, s)
-			continue
-		}
-		last := steps[len(steps)-1]
-		a.tell("keep " + s.Path + ", which has changed since; change by hand what is left of this step: " + last.What)
-	}
-	j.Saved = saved
-}
-
-// ownersOf returns the steps that write or remove the file at path. The files that other programs
-// keep writing have none: see takeNewer and takeFromOpenresolv.
-func (j Journal) ownersOf(path string) []Step {
-	return slices.DeleteFunc(slices.Clone(j.Steps), func(s Step) bool {
-		return s.Path != path || path == resolvconfFile || !slices.Contains([]Kind{WriteFile, RemoveFile, Release}, s.Kind)
-	})
-}
-
-// withoutAdded returns text without what the steps added to the end of a file that was before. ok
-// is false if a step did something else, or if text does not contain the addition exactly once.
-func withoutAdded(text, before string, steps []Step) (rest string, ok bool) {
-	for _, step := range steps {
-		added, ok := strings.CutPrefix(step.Content, before)
-		if !ok || strings.Count(text, added) != 1 {
-			return "", false
-		}
-		text, before = strings.Replace(text, added, "", 1), step.Content
-	}
-	return text, true
 }
 
 // hasChangedSince reports whether a file was written or moved to path after began. mv(1) keeps the
