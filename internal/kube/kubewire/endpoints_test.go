@@ -2,8 +2,6 @@ package kubewire
 
 import (
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -89,11 +87,7 @@ func TestTriggeredElsewhere(t *testing.T) {
 	s.Set(triggered(text))
 	s.Delete("EndpointSlice", "shop", "s")
 	for format, accept := range map[Format]string{Protobuf: Accept, JSON: "application/json"} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, paths[EndpointSlices]+"?watch=1&resourceVersion=1000&timeoutSeconds=1", nil)
-		r.Header.Set("Accept", accept)
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		events := NewDecoder(EndpointSlices).Watch(w.Body, format)
+		events := NewDecoder(EndpointSlices).Watch(readWatch(t, s, paths[EndpointSlices]+"?watch=1&resourceVersion=1000", accept), format)
 		came, err1 := events.Next()
 		went, err2 := events.Next()
 		if err := errors.Join(err1, err2); err != nil || came.Object.Triggered.IsZero() || went.Type != Deleted || !went.Object.Triggered.IsZero() {

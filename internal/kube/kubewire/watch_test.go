@@ -2,6 +2,7 @@ package kubewire
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -25,12 +26,19 @@ func watchBody(t testing.TB, accept string) []byte {
 	s.Apply(strings.Split(objects, "---")[0])
 	s.Delete("Service", "shop", "a-web")
 	s.Touch()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
-		"/api/v1/services?watch=1&resourceVersion=1000&allowWatchBookmarks=true&timeoutSeconds=1", nil)
+	return readWatch(t, s, "/api/v1/services?watch=1&resourceVersion=1000&allowWatchBookmarks=true", accept).Bytes()
+}
+
+// readWatch returns the body of a watch that ends after the events up to now: its client has gone.
+func readWatch(t testing.TB, s *kubetest.Server, target, accept string) *bytes.Buffer {
+	t.Helper()
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(gone, http.MethodGet, target, nil)
 	r.Header.Set("Accept", accept)
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
-	return w.Body.Bytes()
+	return w.Body
 }
 
 func frames(t testing.TB) []byte { return watchBody(t, Accept) }
