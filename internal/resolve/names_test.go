@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -49,4 +50,34 @@ func TestWaitsOverApply(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// TestWaitsForSnapshot: a query waits for the first snapshot as long as its client does, but not
+// after a report that there is none. It used to wait for 1 s: on a busy node, restarts that took
+// longer ended in SERVFAIL.
+func TestWaitsForSnapshot(t *testing.T) {
+	for name, row := range map[string]struct {
+		after  time.Duration
+		report func(*Resolver, string)
+		want   string // part of the answer
+		took   time.Duration
+	}{
+		"a slow start":     {4 * time.Second, func(r *Resolver, of string) { r.Publish(of, bazaar()) }, "172.30.0.9", 4 * time.Second},
+		"too slow a start": {5 * time.Second, func(r *Resolver, of string) { r.Publish(of, bazaar()) }, "has not been read yet", 4500 * time.Millisecond},
+		"no snapshot":      {time.Second, func(r *Resolver, of string) { r.Unready(of, errors.New("no API")) }, "no API", time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := New(config(0), policyOf(t, master, ""))
+				defer r.Close()
+				reporter := time.AfterFunc(row.after, func() { row.report(r, r.Policy().API.Kubeconfig) })
+				defer reporter.Stop()
+				began := time.Now()
+				m, err := r.ServeDNS(t.Context(), clientQuery("web.shop.svc.cluster.local.", "192.0.2.10"))
+				if got := fmt.Sprint(m, err); !strings.Contains(got, row.want) || time.Since(began) != row.took {
+					t.Errorf("after %v: %s", time.Since(began), got)
+				}
+			})
+		})
+	}
 }
