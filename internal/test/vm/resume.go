@@ -50,7 +50,8 @@ func (m *Machine) Resume(key string, prepare func()) {
 	}
 	m.connect() // before cont: without a host at the other end of its port, the agent reads an end of file
 	m.monitor("cont")
-	m.Run(fmt.Sprintf("date -s @%d", time.Now().Unix()))
+	// This network is another one: its host has a hardware address that the guest does not know.
+	m.Run(fmt.Sprintf("date -s @%d && ip neigh flush all", time.Now().Unix()))
 }
 
 // Push copies files of the host into a directory of the guest, over the network. from is an address
