@@ -139,7 +139,8 @@ func TestLimiterSpares(t *testing.T) {
 }
 
 // TestCharge: a client that was charged more than one second's worth is over its limit until that
-// time has passed. Other clients are not affected.
+// time has passed, but not longer than maxDebt: 10,000 s were too long. Other clients are not
+// affected.
 func TestCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(1000, 32, 128)
@@ -159,6 +160,17 @@ func TestCharge(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		if l.Over(one) {
 			t.Error("got Over true after the time has passed")
+		}
+		for range 10 {
+			l.Charge(one, 1_000_000)
+		}
+		time.Sleep(maxDebt - time.Millisecond)
+		if !l.Over(one) {
+			t.Error("got Over false before maxDebt has passed")
+		}
+		time.Sleep(time.Millisecond)
+		if l.Over(one) {
+			t.Error("got Over true after maxDebt has passed")
 		}
 	})
 }

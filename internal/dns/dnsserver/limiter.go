@@ -49,12 +49,17 @@ func (l *Limiter) allows(a netip.Addr) bool {
 	return due-int64(time.Since(l.began)) <= int64(time.Second)-l.interval
 }
 
-// Charge counts n actions, whether or not they are allowed.
+// maxDebt is the longest time for which Charge excludes a client. A burst of queries that ask for
+// much at once, which another host may have sent in the client's name, must not exclude it for long.
+const maxDebt = time.Minute
+
+// Charge counts n actions, whether or not they are allowed, up to a debt of maxDebt.
 func (l *Limiter) Charge(a netip.Addr, n int) {
 	now := int64(time.Since(l.began))
 	first, second := l.cells(a)
 	one, other := &l.rows[0][first], &l.rows[1][second]
 	due := max(min(one.Load(), other.Load()), now) + int64(n)*l.interval
+	due = min(due, now+int64(time.Second+maxDebt))
 	raise(one, due)
 	raise(other, due)
 }
