@@ -25,6 +25,7 @@ type Builder struct {
 	imports    *Builder  // see Imports; nil if the API has no ServiceImports
 	zone       string    // see SetZone
 	last       *Snapshot // nil after a change
+	drafts     []*view   // views that no Snapshot has yet
 
 	gone, come []netip.Addr // buffers of reindex
 }
@@ -62,6 +63,10 @@ func (b *Builder) Snapshot(at time.Time) *Snapshot {
 		if imports != nil {
 			b.last.counts.Imports = imports.counts.Services
 		}
+		for _, v := range b.drafts {
+			v.isDraft = false
+		}
+		b.drafts = nil
 	}
 	return b.last
 }
@@ -109,14 +114,15 @@ func (b *Builder) DeleteService(key Key) (changed bool) {
 
 func (b *Builder) setService(key string, s *Service) (changed bool) {
 	v := b.view(key)
-	if s.equal(v.svc) {
+	before := v.svc
+	if s.equal(before) {
 		return false
 	}
-	next := b.change(v)
-	next.svc = s
-	next.repeats += b.reindex(next.number, clusterIPs(b.gone, v.svc), clusterIPs(b.come, s))
-	b.put(next)
-	added := count(s) - count(v.svc)
+	v = b.draft(v)
+	v.svc = s
+	v.repeats += b.reindex(v.number, clusterIPs(b.gone, before), clusterIPs(b.come, s))
+	b.put(v)
+	added := count(s) - count(before)
 	b.counts.Services += added
 	if added != 0 {
 		b.setNamespace(v.namespace(), func(n *namespace) { n.services += added })
@@ -172,18 +178,13 @@ func (b *Builder) DeleteSlice(key Key) (changed bool) {
 	return known
 }
 
-// setSlice replaces v with a view in which s has replaced the slice with that name; if s is nil,
-// the slice is removed.
+// setSlice replaces the slice of v with that name by s, or removes it if s is nil.
 func (b *Builder) setSlice(v *view, name string, s *slice) {
 	before := v.slice(name)
-	next := b.change(v)
-	if s == nil {
-		next.slices = v.without(name)
-	} else {
-		next.slices = v.with(s)
-	}
-	next.repeats += b.reindex(next.number, before.addrs(b.gone), s.addrs(b.come))
-	b.put(next)
+	v = b.draft(v)
+	v.setSlice(name, s)
+	v.repeats += b.reindex(v.number, before.addrs(b.gone), s.addrs(b.come))
+	b.put(v)
 	b.counts.Slices += s.objects() - before.objects()
 	b.counts.Endpoints += s.size() - before.size()
 }
@@ -217,12 +218,17 @@ func (b *Builder) view(key string) *view {
 	return &view{key: key}
 }
 
-// change returns a copy of v, to be changed and passed to put.
-func (b *Builder) change(v *view) *view {
+// draft returns v, or a copy if a Snapshot has v, to be changed and passed to put.
+func (b *Builder) draft(v *view) *view {
+	if v.isDraft {
+		return v
+	}
 	next := *v
+	next.slices, next.isDraft = slices.Clone(v.slices), true
 	if next.number == 0 {
 		next.number = b.addrs.number(v.key)
 	}
+	b.drafts = append(b.drafts, &next)
 	return &next
 }
 

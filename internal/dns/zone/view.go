@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// view is a Service with its slices, as lookups see it. It is immutable: a change creates a new
-// view.
+// view is a Service with its slices, as lookups see it. It is immutable once a Snapshot has it: a
+// change then creates a new view.
 type view struct {
 	key    string   // name and namespace of the Service as labels in wire format
 	svc    *Service // nil if there are only slices; then the view has no name
@@ -16,6 +16,7 @@ type view struct {
 	// look for duplicates.
 	repeats int
 	number  uint32 // in the address index
+	isDraft bool   // no Snapshot has it
 }
 
 // viewKey returns the key of the view of a Service.
@@ -43,20 +44,18 @@ func (v *view) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(v.slices, name, func(s *slice, name string) int { return cmp.Compare(s.name, name) })
 }
 
-// with returns the slices with s added, replacing one with the same name.
-func (v *view) with(s *slice) []*slice {
-	i, found := v.find(s.name)
-	changed := make([]*slice, 0, len(v.slices)+1)
-	changed = append(append(changed, v.slices[:i]...), s)
-	if found {
-		i++
+// setSlice replaces the slice with that name by s, or removes it if s is nil. The view must be a
+// draft.
+func (v *view) setSlice(name string, s *slice) {
+	i, found := v.find(name)
+	switch {
+	case found && s != nil:
+		v.slices[i] = s
+	case found:
+		v.slices = slices.Delete(v.slices, i, i+1)
+	case s != nil:
+		v.slices = slices.Insert(v.slices, i, s)
 	}
-	return append(changed, v.slices[i:]...)
-}
-
-// without returns the slices except the one with that name.
-func (v *view) without(name string) []*slice {
-	return slices.DeleteFunc(slices.Clone(v.slices), func(s *slice) bool { return s.name == name })
 }
 
 // isReady reports whether the endpoint may be in answers.
