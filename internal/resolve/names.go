@@ -66,10 +66,10 @@ func (c *clusterNames) signalReportedLocked() {
 	}
 }
 
-// maxSnapshotWait is the maximum time that a query waits for the snapshot of an earlier run. Reading
-// it takes 0.1 s for 10,000 services, and more than 1 s on a node where every service starts at
-// once. It is below the 5 s after which glibc retries (resolv.conf(5), timeout): SERVFAIL would end
-// that client's attempt.
+// maxSnapshotWait is the maximum time that a query waits for the snapshot of an earlier run, which
+// takes 0.1 s to read with 10,000 services, and more than 1 s on a node where every service starts
+// at once. It is below the 5 s after which glibc retries (resolv.conf(5), timeout): SERVFAIL would
+// end that client's attempt.
 const maxSnapshotWait = 4500 * time.Millisecond
 
 // await waits until a snapshot, or the reason why there is none, is known.

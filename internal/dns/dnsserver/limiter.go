@@ -49,8 +49,8 @@ func (l *Limiter) allows(a netip.Addr) bool {
 	return due-int64(time.Since(l.began)) <= int64(time.Second)-l.interval
 }
 
-// maxDebt is the longest time for which Charge excludes a client. A burst of queries that ask for
-// much at once, which another host may have sent in the client's name, must not exclude it for long.
+// maxDebt is the longest time for which Charge excludes a client. A burst of costly queries, which
+// another host may have sent in the client's name, must not exclude it for long.
 const maxDebt = time.Minute
 
 // Charge counts n actions, whether or not they are allowed, up to a debt of maxDebt.
