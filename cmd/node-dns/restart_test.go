@@ -77,7 +77,7 @@ func newServiceAt(t testing.TB, room int, slow time.Duration, bus string) *servi
 	}
 	s.slow.SetFaults(dnstest.Faults{Delay: slow})
 	api := kubetest.NewServer(t)
-	s.at = dnstest.FreePort(t) // last, because one of the servers above once got the same port
+	s.at = dnstest.FreePort(t)
 	api.Apply(kubetest.Shop(dnstest.MixedService))
 	s.write("/etc/node-dns/kubeconfig", string(api.Kubeconfig()))
 	s.write("/etc/node-dns/node-dns.yaml", "routes: [{domain: slow.example, servers: ["+s.slow.Addr().String()+"]}]\n")

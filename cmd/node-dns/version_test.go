@@ -2,22 +2,18 @@ package main
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // TestRevisionIsShown: the daemon's metrics contain the commit that TestMain sets.
 func TestRevisionIsShown(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := dnstest.FreePort(t).String()
 	p := start(t, `mkdir -p $ROOT/etc/node-dns && echo "metrics: {address: '$METRICS'}" >$ROOT/etc/node-dns/node-dns.yaml &&
 		exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream 192.0.2.1`, "METRICS="+address)
 	body := ""

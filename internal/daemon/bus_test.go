@@ -117,7 +117,7 @@ func TestOpenShiftSDN(t *testing.T) {
 	api.Apply(shop)
 	b := lab.NewPrivateBus(t)
 	b.Start()
-	at := netip.MustParseAddrPort(freeAddress(t))
+	at := dnstest.FreePort(t)
 	openshift := newSDN(t, b, at)
 	r := start(t, map[string]string{kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site)}, func(c *Config) {
 		c.Bus, c.Listen = b.Address(), []netip.AddrPort{at}
@@ -190,7 +190,7 @@ func TestBusIsKept(t *testing.T) {
 	first, second, site := dnstest.NewServer(t, firstRecords), dnstest.NewServer(t, secondRecords), dnstest.NewServer(t, siteRecords)
 	b := lab.NewPrivateBus(t)
 	b.Start()
-	at := netip.MustParseAddrPort(freeAddress(t))
+	at := dnstest.FreePort(t)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site)}, func(c *Config) { c.Bus, c.Listen = b.Address(), []netip.AddrPort{at} })
 	p := newPeer(t, b, at)
 	dnsmasq := func(s *dnstest.Server) string { return strings.Replace(s.Addr().String(), ":", "#", 1) }
@@ -255,7 +255,7 @@ func TestBusRefusesInterface(t *testing.T) {
 func TestBusIsNotKept(t *testing.T) {
 	b := lab.NewPrivateBus(t)
 	b.Start()
-	at := netip.MustParseAddrPort(freeAddress(t))
+	at := dnstest.FreePort(t)
 	r := start(t, map[string]string{"/run/node-dns/dbus.json": "{"}, func(c *Config) { c.Bus, c.Listen = b.Address(), []netip.AddrPort{at} })
 	p := newPeer(t, b, at)
 	if err := os.Remove(r.daemon.paths.bus); err != nil {
@@ -276,7 +276,7 @@ func TestBusIsNotKept(t *testing.T) {
 func TestBusOptOut(t *testing.T) {
 	b := lab.NewPrivateBus(t)
 	b.Start()
-	at := netip.MustParseAddrPort(freeAddress(t))
+	at := dnstest.FreePort(t)
 	r := start(t, map[string]string{}, func(c *Config) { c.Bus, c.Listen = b.Address(), []netip.AddrPort{at} })
 	p := newPeer(t, b, at)
 	p.call("SetDomainServers", []string{"192.0.2.99"})
@@ -317,7 +317,7 @@ func TestClusterOverBus(t *testing.T) {
 	api.Apply(shop)
 	b := lab.NewPrivateBus(t)
 	b.Start()
-	at := netip.MustParseAddrPort(freeAddress(t))
+	at := dnstest.FreePort(t)
 	r := start(t, map[string]string{kubeconfigPath: string(api.Kubeconfig())}, func(c *Config) { c.Bus, c.Listen = b.Address(), []netip.AddrPort{at} })
 	p := newPeer(t, b, at)
 	r.synced()
@@ -363,7 +363,7 @@ func TestBusTells(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	b := lab.NewPrivateBus(t)
 	b.Start()
-	at := netip.MustParseAddrPort(freeAddress(t))
+	at := dnstest.FreePort(t)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site)}, func(c *Config) { c.Bus, c.Listen = b.Address(), []netip.AddrPort{at} })
 	p := newPeer(t, b, at)
 	if err := p.conn.AddMatchSignal(dbus.WithMatchMember("PropertiesChanged"), dbus.WithMatchSender(dbusapi.ManagerName)); err != nil {

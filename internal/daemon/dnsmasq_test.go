@@ -142,7 +142,7 @@ func startOnBus(t *testing.T) (*running, *peer) {
 	t.Helper()
 	b := lab.NewPrivateBus(t)
 	b.Start()
-	at := netip.MustParseAddrPort(freeAddress(t))
+	at := dnstest.FreePort(t)
 	r := start(t, map[string]string{}, func(c *Config) {
 		c.Bus, c.Listen, c.Version = b.Address(), []netip.AddrPort{at}, "test"
 	})

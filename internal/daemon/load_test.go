@@ -64,7 +64,7 @@ func TestLoad(t *testing.T) {
 	site := dnstest.NewServer(t, loadRecords+dnstest.BigRecords())
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
-	stays, comes := freeAddress(t), freeAddress(t)
+	stays, comes := dnstest.FreePort(t).String(), dnstest.FreePort(t).String()
 	// While nothing listens there, a client of 127.0.0.1 may get that port as its own source port,
 	// and then talks to itself.
 	comes = strings.Replace(comes, "127.0.0.1", "127.0.0.2", 1)

@@ -71,7 +71,7 @@ func (r *running) metric(address, path, name string) (lines []string) {
 // withMetrics starts a daemon that serves its metrics at the address.
 func withMetrics(t *testing.T, files map[string]string, more string, changes ...func(*Config)) (r *running, address string) {
 	t.Helper()
-	address = freeAddress(t)
+	address = dnstest.FreePort(t).String()
 	files["/etc/node-dns/node-dns.yaml"] = fmt.Sprintf("metrics: {address: '%s'}\n%s", address, more)
 	r = start(t, files, changes...)
 	r.await("metrics are served", func() bool {
@@ -193,7 +193,7 @@ func TestProgrammingMetric(t *testing.T) {
 	slice("10.128.0.1", 0)
 	for _, namespace := range []string{"nodedns", "coredns"} {
 		t.Run(namespace, func(t *testing.T) {
-			address := freeAddress(t)
+			address := dnstest.FreePort(t).String()
 			r := start(t, map[string]string{
 				upstreamPath: "", kubeconfigPath: string(api.Kubeconfig()),
 				"/etc/node-dns/node-dns.yaml": fmt.Sprintf("metrics: {address: '%s', namespace: %s}\n", address, namespace),
@@ -231,7 +231,7 @@ func busyDaemon(t *testing.T, namespace string, changes ...func(*Config)) (r *ru
 	site := dnstest.NewServer(t, siteRecords)
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
-	address = freeAddress(t)
+	address = dnstest.FreePort(t).String()
 	r = start(t, map[string]string{
 		upstreamPath: upstreamFile(site), kubeconfigPath: string(api.Kubeconfig()),
 		"/etc/node-dns/node-dns.yaml": fmt.Sprintf("dnsOverTLS: opportunistic\nintercept: [10.96.0.10]\nmetrics: {address: '%s', namespace: %s}\n", address, namespace),
@@ -531,7 +531,7 @@ func TestMetricsMove(t *testing.T) {
 	}
 	say(fmt.Sprintf("metrics: {address: '%s', namespace: coredns}\n", address))
 	r.await("another prefix", shows(address, "coredns_panics_total"))
-	other := freeAddress(t)
+	other := dnstest.FreePort(t).String()
 	say(fmt.Sprintf("metrics: {address: '%s'}\n", other))
 	r.await("another address", shows(other, "nodedns_panics_total"))
 	r.await("nothing at the old one", isGone(address))

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -28,7 +27,7 @@ import (
 // row.
 func TestReloadTakesOverEveryKey(t *testing.T) {
 	t.Parallel()
-	address, metricsAddress := freeAddress(t), freeAddress(t)
+	address, metricsAddress := dnstest.FreePort(t).String(), dnstest.FreePort(t).String()
 	rows := map[string]struct {
 		value string
 		taken func(r *running) bool // whether the value is in force
@@ -199,18 +198,6 @@ func keysOf(t *testing.T, path string) []string {
 		t.Fatalf("found only the keys %v", keys)
 	}
 	return keys
-}
-
-// freeAddress returns an address that was free a moment ago. The tests only check that the daemon
-// wants it, not that it is bound.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // rcode returns the rcode of an address query at the daemon's listener, or -1 without a response.

@@ -43,7 +43,7 @@ func TestSocketNames(t *testing.T) {
 
 // TestSocketsOfOneAddress: each socket of an earlier daemon is reused by its index.
 func TestSocketsOfOneAddress(t *testing.T) {
-	at := netip.MustParseAddrPort(freeAddress(t))
+	at := dnstest.FreePort(t)
 	s := newSockets(supervise.Store{}, slog.New(slog.DiscardHandler))
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })

@@ -3,7 +3,6 @@ package dnsserver
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // other stands for the other program: its sockets are like dnsmasq's. It answers UDP queries with
@@ -49,27 +50,6 @@ func newOther(t *testing.T, addr string) (*other, error) {
 	return o, nil
 }
 
-// freePort returns a port that is free at every address, below the ephemeral range.
-func freePort(t *testing.T) netip.AddrPort {
-	t.Helper()
-	for range 100 {
-		at := netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(20000+rand.N(12000)))
-		udp, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
-		if err != nil {
-			continue
-		}
-		tcp, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(at))
-		udp.Close()
-		if err != nil {
-			continue
-		}
-		tcp.Close()
-		return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), at.Port())
-	}
-	t.Fatal("no free port in 100 tries")
-	return netip.AddrPort{}
-}
-
 func onTerms(t *testing.T, s *Server, terms Terms, at netip.AddrPort) error {
 	t.Helper()
 	s.SetTerms(terms)
@@ -85,7 +65,7 @@ func rcode(t *testing.T, at netip.AddrPort) int {
 // TestTaking: only with the terms Taking does the server take over an address, and afterwards no
 // program can take it back.
 func TestTaking(t *testing.T) {
-	at := freePort(t)
+	at := dnstest.FreePort(t)
 	o, err := newOther(t, at.String())
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +93,7 @@ func TestTaking(t *testing.T) {
 // queries while port 53 of another address changed hands, because the terms applied to the whole
 // server. Likewise, only the given addresses are yielded.
 func TestTakingPerAddress(t *testing.T) {
-	mine, others := freePort(t), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), freePort(t).Port())
+	mine, others := dnstest.FreePort(t), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), dnstest.FreePort(t).Port())
 	for _, at := range []netip.AddrPort{mine, others} {
 		if _, err := newOther(t, at.String()); err != nil {
 			t.Fatal(err)
@@ -139,7 +119,7 @@ func TestTakingPerAddress(t *testing.T) {
 
 	keeps := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
 	defer keeps.Shutdown(context.Background())
-	kept := freePort(t)
+	kept := dnstest.FreePort(t)
 	keeps.SetTerms(Yielding, mine)
 	if err := keeps.Listen([]netip.AddrPort{kept}); err != nil || len(keeps.Listeners()) != 2 {
 		t.Errorf("kept address: got error %v, listeners %+v", err, keeps.Listeners())
@@ -152,7 +132,7 @@ func TestTakingPerAddress(t *testing.T) {
 // TestYielding: another program can bind TCP, and takes over UDP by binding it. Until then the
 // server answers UDP.
 func TestYielding(t *testing.T) {
-	at := freePort(t)
+	at := dnstest.FreePort(t)
 	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
 	defer s.Shutdown(context.Background())
 	if err := onTerms(t, s, Alone, at); err != nil {
@@ -177,7 +157,7 @@ func TestYielding(t *testing.T) {
 // TestGone: a program that is bound to the wildcard address gets queries to this address only when
 // this socket is gone, and no query is lost.
 func TestGone(t *testing.T) {
-	at := freePort(t)
+	at := dnstest.FreePort(t)
 	var here atomic.Int64
 	answers := fixed("www.example.com. 60 A 192.0.2.1")
 	s := New(Config{Handler: HandlerFunc(func(ctx context.Context, q *Query) (*dns.Msg, error) {
@@ -227,7 +207,7 @@ func TestGone(t *testing.T) {
 
 // TestTurnAway: after stopReceiving a socket receives nothing more, even while it is open.
 func TestTurnAway(t *testing.T) {
-	at := freePort(t)
+	at := dnstest.FreePort(t)
 	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
 	defer s.Shutdown(context.Background())
 	if err := errors.Join(onTerms(t, s, Alone, at), onTerms(t, s, Yielding, at)); err != nil {

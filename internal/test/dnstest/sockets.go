@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -304,16 +305,28 @@ func reset(conn net.Conn) {
 	conn.Close()
 }
 
-// FindPort returns a port of 127.0.0.1 that was just free for UDP and TCP, for a program that must
-// be told where to listen.
+// FindPort returns 127.0.0.1 with a port that was just free at every IPv4 address, for UDP and TCP,
+// for a program that must be told where to listen. The port is below the ephemeral range
+// (ip_local_port_range in ip(7)): until the program listens, the kernel gives it to no one else.
 func FindPort() (netip.AddrPort, error) {
-	open, at, err := bind(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0), nil)
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("finding a free port: %w", err)
+	var failed error
+	for range pairAttempts {
+		at := netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(20_000+rand.N(12_000)))
+		udp, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
+		if err != nil {
+			failed = err
+			continue
+		}
+		tcp, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(at))
+		udp.Close()
+		if err != nil {
+			failed = err
+			continue
+		}
+		tcp.Close()
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port()), nil
 	}
-	open.udp.Close()
-	open.listener.Close()
-	return at, nil
+	return netip.AddrPort{}, fmt.Errorf("finding a free port: %w", failed)
 }
 
 // FreePort is FindPort for a test, which fails on an error.
