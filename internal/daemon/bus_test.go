@@ -113,6 +113,7 @@ func (s *sdn) tick() {
 // queried. The names that it routes there are answered: cluster names by the daemon, reverse names
 // of site addresses by the site.
 func TestOpenShiftSDN(t *testing.T) {
+	t.Parallel()
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"80.2.0.192.in-addr.arpa. 300 IN PTR www.example.com.\n")
 	api.Apply(shop)
 	b := lab.NewPrivateBus(t)
@@ -187,6 +188,7 @@ func TestOpenShiftSDN(t *testing.T) {
 
 // TestBusIsKept: settings made over D-Bus survive a restart until they are replaced.
 func TestBusIsKept(t *testing.T) {
+	t.Parallel()
 	first, second, site := dnstest.NewServer(t, firstRecords), dnstest.NewServer(t, secondRecords), dnstest.NewServer(t, siteRecords)
 	b := lab.NewPrivateBus(t)
 	b.Start()
@@ -253,6 +255,7 @@ func TestBusRefusesInterface(t *testing.T) {
 // TestBusIsNotKept: a file that cannot be written is reported as a problem. A file that cannot be
 // read does not stop the daemon.
 func TestBusIsNotKept(t *testing.T) {
+	t.Parallel()
 	b := lab.NewPrivateBus(t)
 	b.Start()
 	at := dnstest.FreePort(t)
@@ -274,6 +277,7 @@ func TestBusIsNotKept(t *testing.T) {
 // TestBusOptOut: with "dbus: node-dns" no client can set anything, with "dbus: none" no client can
 // connect, and earlier settings are dropped.
 func TestBusOptOut(t *testing.T) {
+	t.Parallel()
 	b := lab.NewPrivateBus(t)
 	b.Start()
 	at := dnstest.FreePort(t)
@@ -313,6 +317,7 @@ func TestBusOptOut(t *testing.T) {
 // on the fast path. An AAAA filter applies to the cluster's names. filterwin2k does not apply to
 // its services.
 func TestClusterOverBus(t *testing.T) {
+	t.Parallel()
 	api, other := kubetest.NewServer(t), dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
 	api.Apply(shop)
 	b := lab.NewPrivateBus(t)
@@ -360,6 +365,7 @@ func TestClusterOverBus(t *testing.T) {
 // TestBusTells: clients that listen for PropertiesChanged are notified when a server goes down and
 // when it returns.
 func TestBusTells(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	b := lab.NewPrivateBus(t)
 	b.Start()

@@ -281,6 +281,7 @@ func TestReload(t *testing.T) {
 
 // TestDrain: a query in flight is answered after the daemon was told to stop.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)
 	site.SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})

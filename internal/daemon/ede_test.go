@@ -74,7 +74,7 @@ func TestExtendedErrors(t *testing.T) {
 					name = strings.ReplaceAll(name, "NUMBER", strconv.Itoa(try)) // a failure is cached
 					first, wait := len(test.ask) == 1 || test.name == "it failed recently", name == "sleep"
 					if test.closed && (wait || i == 0 && first) {
-						upstream.Close()
+						upstream.Down()
 					}
 					later, isLater := strings.CutPrefix(name, "later ")
 					switch {

@@ -47,7 +47,7 @@ func TestReadyNeedsUpstreams(t *testing.T) {
 
 	write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), fmt.Sprintf("metrics: {address: '%s'}\nupstreams: ['%s']\n", address, another.Addr()))
 	r.await("it is ready", ready)
-	another.Close()
+	another.Down()
 	if m := dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA); m.Rcode != dns.RcodeServerFailure {
 		t.Fatalf("during the outage: %v", m)
 	}

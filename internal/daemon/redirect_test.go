@@ -49,6 +49,7 @@ func TestRedirectedNeedsTheCluster(t *testing.T) {
 // TestStopAnswersRedirected: a stopping daemon answers until Cilium has had the time to learn that
 // the pod is not ready. /ready fails from the beginning.
 func TestStopAnswersRedirected(t *testing.T) {
+	t.Parallel()
 	api := kubetest.NewServer(t)
 	api.Apply(shop + redirectedService)
 	stopping, learned := make(chan struct{}), make(chan struct{})
