@@ -33,6 +33,7 @@ var simpleResponses = []struct {
 	{"", "www.example.", dns.TypeMX, 0, []string{";example. 60 SOA Ns.other. root.example. 1 2 3 4 500"}},
 	{"SOA owner in another letter case", "www.example.", dns.TypeMX, 0, []string{";Example. 60 SOA Ns.other. root.example. 1 2 3 4 500"}},
 	{"", "www.example.", dns.TypeMX, 0, []string{"www.example. 9 CNAME www.test.", ";test. 60 SOA ns.test. root.test. 1 2 3 4 500"}},
+	{"", "www.example.", dns.TypeA, 0, []string{"www.example. 4 CNAME www.test."}},
 	{"", "www.example.", dns.TypeA, 0, nil},
 	{"", ".", dns.TypeSOA, 0, []string{". 60 TXT x", ";. 60 SOA ns. root. 1 2 3 4 500"}},
 	{"", "www.example.", dns.TypeA, 0, []string{"www.example. 0 A 192.0.2.1"}},
@@ -88,6 +89,7 @@ func TestReadResponse(t *testing.T) {
 func FuzzKeepWire(f *testing.F) {
 	for i := range simpleResponses {
 		f.Add(simpleResponse(f, i, i%2 == 0), uint16(0), uint16(0), int8(0), uint32(0))
+		f.Add(simpleResponse(f, i, i%2 == 0), uint16(0), uint16(25), int8(0), uint32(0))
 		f.Add(simpleResponse(f, i, i%2 == 1), uint16(40), uint16(25), int8(20), uint32(10))
 	}
 	f.Fuzz(func(t *testing.T, wire []byte, least, bare uint16, own int8, highest uint32) {
@@ -136,6 +138,12 @@ func FuzzKeepWire(f *testing.F) {
 			if err := told[i].Unpack(response.Append(nil, &q, highest)); err != nil {
 				t.Fatalf("%v: %x", err, wire)
 			}
+			eachTTL(told[i], func(ttl uint32) uint32 {
+				if highest == 0 && time.Duration(ttl)*time.Second < life[i] {
+					t.Fatalf("TTL %d becomes negative in %v: %x", ttl, life[i], wire)
+				}
+				return ttl
+			})
 			if kept := c.Stats().Entries; kept == 1 != (life[i] > 0) {
 				t.Fatalf("got %d entries with lifetime %v", kept, life[i])
 			}

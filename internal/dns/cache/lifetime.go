@@ -36,7 +36,11 @@ func newLimits(c Config) limits {
 // stored to the limit, in place.
 func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 	seconds, soa := ttl(m, q.Msg.Question[0])
-	t := l.ttlBounds(l.limit(q.Name), said{seconds: seconds, isNegative: soa != nil, isBare: soa == nil && l.isBare(m, q.Msg.Question[0])})
+	isBare := soa == nil && l.isBare(m, q.Msg.Question[0])
+	if isBare {
+		seconds = smallest(m)
+	}
+	t := l.ttlBounds(l.limit(q.Name), said{seconds: seconds, isNegative: soa != nil, isBare: isBare})
 	if t.least > 0 {
 		eachTTL(m, func(ttl uint32) uint32 { return max(ttl, t.least) })
 	}
@@ -58,8 +62,10 @@ func (l limits) rememberWire(own time.Duration, r dnswire.Response) time.Duratio
 	case isPositive:
 	case r.SOA > 0:
 		s.isNegative, s.seconds = true, min(r.TTL, r.Minimum)
+	case l.bare > 0:
+		s.isBare = true
 	default:
-		s.isBare, s.seconds = l.bare > 0, 0
+		s.seconds = 0
 	}
 	t := l.ttlBounds(own, s)
 	if t.least > 0 {
@@ -105,7 +111,7 @@ func (l limits) ttlBounds(own time.Duration, s said) (t ttlBounds) {
 	case s.isNegative:
 		limit = l.negative
 	case s.isBare:
-		limit, s.seconds = l.negative, uint32(l.bare/time.Second)
+		limit, s.seconds = l.negative, min(s.seconds, uint32(l.bare/time.Second)) // an alias has a TTL
 	case s.seconds > 0 && l.least > 0:
 		t.least = uint32(l.least / time.Second)
 		s.seconds = max(s.seconds, t.least)
@@ -143,14 +149,7 @@ func ttl(m *dns.Msg, question dns.Question) (seconds uint32, soa *dns.SOA) {
 	if m.Truncated || m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
 		return 0, nil
 	}
-	seconds = math.MaxInt32
-	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
-		for _, rr := range section {
-			if rr.Header().Rrtype != dns.TypeOPT {
-				seconds = min(seconds, known(rr.Header().Ttl))
-			}
-		}
-	}
+	seconds = smallest(m)
 	if m.Rcode == dns.RcodeSuccess && answers(m.Answer, question.Qtype) {
 		return seconds, nil
 	}
@@ -159,6 +158,19 @@ func ttl(m *dns.Msg, question dns.Question) (seconds uint32, soa *dns.SOA) {
 		return 0, nil // RFC 2308 section 5: its lifetime is unknown
 	}
 	return min(seconds, known(soa.Minttl)), soa
+}
+
+// smallest returns the smallest TTL in m, in seconds.
+func smallest(m *dns.Msg) uint32 {
+	seconds := uint32(math.MaxInt32)
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		for _, rr := range section {
+			if rr.Header().Rrtype != dns.TypeOPT {
+				seconds = min(seconds, known(rr.Header().Ttl))
+			}
+		}
+	}
+	return seconds
 }
 
 // known returns ttl according to RFC 2181 section 8: with the highest bit set it means 0.

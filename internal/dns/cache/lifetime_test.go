@@ -43,6 +43,8 @@ func TestRemember(t *testing.T) {
 		{name: "MinTTL does not apply to negative responses", config: Config{MinTTL: 900 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
 		{name: "NegativeTTL", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeNameError, want: 9 * time.Second},
 		{name: "NegativeTTL for NODATA", config: Config{NegativeTTL: 9 * time.Second}, want: 9 * time.Second},
+		{name: "NegativeTTL and an alias with a smaller TTL", config: Config{NegativeTTL: 9 * time.Second}, records: "a.example. 4 IN CNAME b.other.test.", want: 4 * time.Second, maxTTL: 4},
+		{name: "NegativeTTL and an alias that must not be stored", config: Config{NegativeTTL: 9 * time.Second}, records: "a.example. 0 IN CNAME b.other.test.", want: 0},
 		{name: "NegativeTTL does not apply with an SOA", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeNameError, records: "authority\n " + soa, want: 300 * time.Second, maxTTL: 300},
 		{name: "NegativeTTL with negative caching off", config: Config{NegativeTTL: 9 * time.Second, MaxNegativeTTL: -1}, rcode: dns.RcodeNameError, want: 0},
 		{name: "NegativeTTL does not apply to SERVFAIL", config: Config{NegativeTTL: 9 * time.Second}, rcode: dns.RcodeServerFailure, want: 0},
