@@ -349,7 +349,7 @@ func (e eviction) tell() {
 }
 
 // leave removes a caller that gave up. When the last caller leaves, the flight ends, unless a
-// PendingQuery began it.
+// PendingQuery began it or waits for it.
 func (n *lane) leave(g *caller) {
 	defer n.wake()
 	n.mu.Lock()
@@ -360,7 +360,7 @@ func (n *lane) leave(g *caller) {
 		return // the flight has ended, and may serve another question now
 	}
 	fl.callers = slices.Delete(fl.callers, i, i+1)
-	if fl.isAsked && !fl.isRaw && len(fl.callers) == 0 { // a PendingQuery's question continues: its answer is cached
+	if fl.isAsked && !fl.isRaw && len(fl.callers)+len(fl.waiting) == 0 { // a PendingQuery's question continues: its answer is cached
 		n.leaveLocked(fl)
 		n.postLocked(mail{fl: fl.hold(), isLeft: true})
 	}

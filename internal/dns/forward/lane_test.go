@@ -442,3 +442,27 @@ func laneAt(t *testing.T, f *Forward, key []byte) int {
 	}
 	return slices.Index(*f.lanes.Load(), n)
 }
+
+// TestCallerLeaves: a query that joined the question of a caller gets its answer even if the
+// caller gives up first. It used to wait forever, and kept its place in the server.
+func TestCallerLeaves(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Delay: time.Second})
+	s := newLaneServer(t, patient, addresses...)
+	ctx, cancel := context.WithCancel(t.Context())
+	var caller, client sync.WaitGroup
+	caller.Go(func() { _, _ = s.f.ServeDNS(ctx, clientQuery("www.example.", dns.TypeA)) })
+	await(t, "the question is sent", func() bool { return servers[0].QueriesFor("www.example.", dns.TypeA) == 1 })
+	got := ""
+	client.Go(func() { got = s.exchange(t, "www.example.", dns.TypeA) })
+	await(t, "the client has joined", func() bool { return s.f.counts.joined.Load() == 1 })
+	cancel()
+	caller.Wait()
+	client.Wait()
+	if want := "NOERROR www.example.\t300\tIN\tA\t192.0.2.80"; got != want {
+		t.Errorf("%s, expected %s", got, want)
+	}
+	if n := servers[0].QueriesFor("www.example.", dns.TypeA); n != 1 {
+		t.Errorf("%d queries, expected 1", n)
+	}
+}
