@@ -101,6 +101,6 @@ func handleCut(reply forward.Reply) {
 			l.Handle(nil) // ServeDNS queries again
 			continue
 		}
-		l.Handle(&dnsserver.UpstreamResult{Server: server, Msg: m})
+		l.Handle(&dnsserver.UpstreamResult{Server: server, Msg: m, Tag: reply.Tag})
 	}
 }

@@ -160,6 +160,9 @@ func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 // fetch queries the next handler and stores its response.
 func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg, error) {
 	epoch := c.store.epoch.Load()
+	if q.Tried != nil && !q.Tried.IsLate() {
+		epoch = q.Tried.Tag // it was sent before
+	}
 	m, err := c.ask(ctx, q)
 	if hasFailed(m, err) {
 		c.rememberFailure(q, k, m, err, epoch)

@@ -161,6 +161,30 @@ func TestFlushWhileAsking(t *testing.T) {
 	}
 }
 
+// TestFlushWhileTried: the same for a response, or a failure, that comes with the query.
+func TestFlushWhileTried(t *testing.T) {
+	for _, err := range []error{nil, errNoResponse} {
+		c := New(Config{Size: 10, Next: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+			if err != nil {
+				return nil, err
+			}
+			return addresses(60)(ctx, q)
+		})}) // as the forwarder, which returns what was tried
+		q := query("a.example.", dns.TypeA, flags{})
+		q.Tried = &dnsserver.UpstreamResult{Msg: new(dns.Msg), Err: err, Tag: c.Epoch()}
+		c.Flush(nil)
+		_, _ = c.ServeDNS(t.Context(), q)
+		if n := c.Stats().Entries; n != 0 {
+			t.Errorf("%v: stored a response to a query from before the flush", err)
+		}
+		q.Tried.Tag = c.Epoch()
+		_, _ = c.ServeDNS(t.Context(), q)
+		if n := c.Stats().Entries; n != 1 {
+			t.Errorf("%v: did not store a response to a query from after the flush", err)
+		}
+	}
+}
+
 func TestManyAtOnce(t *testing.T) {
 	c := New(Config{Next: addresses(60), Size: 2000})
 	var clients sync.WaitGroup

@@ -99,6 +99,12 @@ type UpstreamResult struct {
 	Server nameserver.Server // nameserver that sent Msg
 	Msg    *dns.Msg
 	Err    error
+	Tag    uint64 // that of the first query with this question; 0 if it came through the Handler
+}
+
+// IsAnswer reports whether the nameserver answered the question, if only with NXDOMAIN.
+func (t *UpstreamResult) IsAnswer() bool {
+	return t != nil && t.Msg != nil && (t.Msg.Rcode == dns.RcodeSuccess || t.Msg.Rcode == dns.RcodeNameError)
 }
 
 // IsLate reports whether the query is still waiting for an answer.

@@ -175,7 +175,7 @@ func (n *lane) tell(fl *flight, l flightResult, waiting []*dnsserver.PendingQuer
 		n.f.deliver(Reply{Msg: l.msg, Wire: l.wire, From: l.from.handle, At: n.now, Tag: fl.tag, Query: q, Waiting: waiting, Out: &n.out})
 		return
 	}
-	tried := &dnsserver.UpstreamResult{Msg: l.msg, Err: l.err}
+	tried := &dnsserver.UpstreamResult{Msg: l.msg, Err: l.err, Tag: fl.tag}
 	if l.err == nil {
 		tried.Server = l.from.Server
 	}
