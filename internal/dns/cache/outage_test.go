@@ -101,6 +101,13 @@ func TestOutage(t *testing.T) {
 		{"NXDOMAIN", func(o *outage) { o.fails = dns.RcodeNameError }, nil, "NXDOMAIN after 0s", 1},
 		{"lane knows that no server responds", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{Err: errNoResponse} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"lane has waited", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"lane has an answer", func(o *outage) {}, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{Msg: new(dns.Msg)} }, "NOERROR 192.0.2.1 for 10 s after 0s", 1},
+		{"lane has an NXDOMAIN", func(o *outage) { o.fails = dns.RcodeNameError }, func(q *dnsserver.Query) {
+			q.Tried = &dnsserver.UpstreamResult{Msg: &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeNameError}}}
+		}, "NXDOMAIN after 0s", 1},
+		{"lane has a refusal", func(o *outage) { o.fails = dns.RcodeRefused }, func(q *dnsserver.Query) {
+			q.Tried = &dnsserver.UpstreamResult{Msg: &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeRefused}}}
+		}, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

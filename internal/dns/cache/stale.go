@@ -60,10 +60,14 @@ func (c *Cache) mayBeStale(q *dnsserver.Query, e *entry, now time.Duration) bool
 	return c.stale.life > 0 && e.isUsable(now, c.stale.life) && c.limits.limit(q.Name) == 0
 }
 
-// serveStale answers q with a new response or, if that fails or takes too long, with the entry.
+// serveStale answers q with a new response or, if that fails or takes too long, with the entry. If
+// q.Tried has an answer, the next handler needs no upstream, or another one for an alias in it.
 func (c *Cache) serveStale(ctx context.Context, q *dnsserver.Query, e *entry) (*dns.Msg, error) {
 	unreachable := c.stale.unreachable(q.Name)
-	isUnreachable := q.Tried != nil || isKnown(unreachable)
+	if q.Tried.IsAnswer() {
+		unreachable = nil
+	}
+	isUnreachable := q.Tried != nil && !q.Tried.IsAnswer() || isKnown(unreachable)
 	switch {
 	case !q.Msg.RecursionDesired: // the response would not be stored
 	case isUnreachable, c.stale.atOnce:
@@ -112,7 +116,7 @@ func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, unr
 		from *dnsserver.Query
 	}
 	answers := make(chan answer, 1)
-	again := &dnsserver.Query{Msg: q.Msg, Name: q.Name, Client: q.Client, Local: q.Local, Proto: q.Proto, Inquiry: q.Inquiry}
+	again := &dnsserver.Query{Msg: q.Msg, Name: q.Name, Client: q.Client, Local: q.Local, Proto: q.Proto, Inquiry: q.Inquiry, Tried: q.Tried}
 	c.run(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 		defer cancel()
