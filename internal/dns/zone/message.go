@@ -32,6 +32,10 @@ const (
 	bitDO       = 1 << 15
 )
 
+// leastTCP is the smallest limit over TCP, where the server may add a cookie (RFC 7873). A query
+// over UDP has a smaller one.
+const leastTCP = dns.MaxMsgSize - 64
+
 // message is a response being written.
 type message struct {
 	*lookup
@@ -57,7 +61,7 @@ func (l *lookup) appendResponse(dst []byte, q asking) []byte {
 	flags := q.flags&(bitRD|bitCD) | bitQR | bitAA | bitRA | uint16(l.rcode)
 	m.begin(q.id)
 	fits := m.answers()
-	if !fits && q.limit == dns.MaxMsgSize {
+	if !fits && q.limit >= leastTCP {
 		m.compress = true
 		m.begin(q.id)
 		fits = m.answers()
