@@ -28,7 +28,7 @@ func (r *responder) cookieReply(x exchange) []byte {
 	if len(server) > 0 && !r.cookies.IsValid(server, client, x.client.Addr(), r.clock()) {
 		rcode = dns.RcodeBadCookie
 	}
-	return r.addCookie(errorReply(x.wire, rcode), client, x.client.Addr())
+	return r.addCookie(errorReply(x.wire, rcode), 0, client, x.client.Addr())
 }
 
 // knows reports whether a query carries a valid server cookie. The cookie was sent to the client's
@@ -44,12 +44,19 @@ func (r *responder) knows(x exchange) bool {
 	return r.cookies.IsValid(client[clientCookieSize:], client[:clientCookieSize], x.client.Addr(), r.clock())
 }
 
-// addCookie adds our cookie to a response that ends with an OPT record without options.
-func (r *responder) addCookie(response, client []byte, from netip.Addr) []byte {
-	if at := len(response) - optFixed; at < headerSize || response[at] != 0 || count(response, at+1) != dns.TypeOPT || count(response, at+9) != 0 {
+// addCookie adds our cookie to a response that begins at start and ends with an OPT record, which
+// has options only in a failure.
+func (r *responder) addCookie(response []byte, start int, client []byte, from netip.Addr) []byte {
+	m, options := response[start:], 0
+	if isFailure(m) {
+		if data := findOPT(m); data > 0 {
+			options = len(m) - data
+		}
+	}
+	if at := len(m) - options - optFixed; at < headerSize || m[at] != 0 || count(m, at+1) != dns.TypeOPT || int(count(m, at+9)) != options {
 		return response
 	}
-	binary.BigEndian.PutUint16(response[len(response)-2:], cookieSize)
+	binary.BigEndian.PutUint16(m[len(m)-options-2:], uint16(options+cookieSize))
 	response = append(response, 0, dns.EDNS0COOKIE, 0, cookieSize-4)
 	response = append(response, client[:clientCookieSize]...)
 	return r.cookies.Append(response, client, from, r.clock())

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/miekg/dns"
 )
 
 func octets(t testing.TB, text string) []byte {
@@ -85,6 +87,30 @@ func TestCookieSize(t *testing.T) {
 	for size := range 64 {
 		if got, want := isCookieSize(size), size == 8 || size >= 16 && size <= 40; got != want {
 			t.Errorf("%d octets: %v", size, got)
+		}
+	}
+}
+
+// TestCookieOfFailure: a cached failure, which has Extended DNS Errors, gets a cookie too (RFC 7873
+// section 5.2.3), also behind other responses of a TCP connection. An error's text may look like an
+// OPT record without options.
+func TestCookieOfFailure(t *testing.T) {
+	s := New(Config{Handler: HandlerFunc(nil)})
+	for _, text := range []string{"", FailedBefore, "\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00"} {
+		m := new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA)
+		m.Response, m.Rcode = true, dns.RcodeServerFailure
+		m.Extra = []dns.RR{newOPT(&dns.EDNS0_EDE{InfoCode: 13, ExtraText: text}, &dns.EDNS0_EDE{InfoCode: 22, ExtraText: text})}
+		for _, before := range []string{"", "other responses"} {
+			wire := append([]byte(before), packed(t, m)...)
+			wire = s.addCookie(wire, len(before), octets(t, "0102030405060708"), netip.MustParseAddr("192.0.2.1"))
+			got := new(dns.Msg)
+			if err := got.Unpack(wire[len(before):]); err != nil {
+				t.Fatal(err)
+			}
+			options := got.IsEdns0().Option
+			if len(options) != 3 || options[2].Option() != dns.EDNS0COOKIE || got.Len() != len(wire)-len(before) {
+				t.Errorf("%q after %q: %v", text, before, got)
+			}
 		}
 	}
 }

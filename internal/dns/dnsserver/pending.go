@@ -46,7 +46,7 @@ func (l *PendingQuery) Send(response []byte, from nameserver.Handle) {
 	if l.over.Swap(true) {
 		return
 	}
-	response = l.u.s.finish(response, &l.query)
+	response = l.u.s.finish(response, 0, &l.query)
 	l.count(response)
 	l.tell(response, from)
 	l.end(response)

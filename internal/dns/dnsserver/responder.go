@@ -95,7 +95,7 @@ func (r *responder) onWire(x *exchange, q *WireQuery, dst []byte) (response []by
 	if !ok {
 		return nil, true
 	}
-	return r.finish(response, q), true
+	return r.finish(response, len(dst), q), true
 }
 
 func (r *responder) countResponse(response []byte, count *tally) {
@@ -105,12 +105,12 @@ func (r *responder) countResponse(response []byte, count *tally) {
 	}
 }
 
-// finish adds the server's own parts to a response to q.
-func (r *responder) finish(response []byte, q *WireQuery) []byte {
+// finish adds the server's own parts to a response to q, which begins at start.
+func (r *responder) finish(response []byte, start int, q *WireQuery) []byte {
 	if q.cookie == 0 {
 		return response
 	}
-	return r.addCookie(response, q.Msg[q.cookie:], q.Client.Addr())
+	return r.addCookie(response, start, q.Msg[q.cookie:], q.Client.Addr())
 }
 
 // serve answers a message that accept let through. It returns the response, packed into buf or a

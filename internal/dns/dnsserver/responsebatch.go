@@ -28,7 +28,7 @@ func (l *PendingQuery) SendWith(o *ResponseBatch, response []byte, from nameserv
 	if l.over.Swap(true) {
 		return
 	}
-	response = l.u.s.finish(response, &l.query)
+	response = l.u.s.finish(response, 0, &l.query)
 	l.count(response)
 	l.tell(response, from)
 	if len(response) == 0 {
