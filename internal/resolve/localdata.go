@@ -28,7 +28,7 @@ func serveLocalData(ctx context.Context, s *state, q *dnsserver.Query, next rest
 	}
 	m, err := next.ServeDNS(ctx, q)
 	if m != nil && m.Rcode == dns.RcodeNameError && s.Local.Exists(q.Name) {
-		m.Rcode = dns.RcodeSuccess
+		m.Rcode, m.AuthenticatedData = dns.RcodeSuccess, false
 	}
 	return m, err
 }

@@ -40,6 +40,7 @@ func filterAnswers(m *dns.Msg, o dnsmasqconf.Options) {
 		return rrtype == dns.TypeA && o.FilterA || rrtype == dns.TypeAAAA && o.FilterAAAA
 	})
 	if len(m.Answer) < before {
+		m.AuthenticatedData = false
 		dnsserver.Explain(m, dns.ExtendedErrorCodeFiltered, "")
 	}
 }

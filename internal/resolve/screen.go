@@ -122,7 +122,7 @@ func anyHint(m *dns.Msg, is func(netip.Addr) bool) bool {
 
 // blocked removes all records and adds EDE code 15 (RFC 8914), as dnsmasq does.
 func blocked(m *dns.Msg, rcode int) *dns.Msg {
-	m.Rcode = rcode
+	m.Rcode, m.AuthenticatedData = rcode, false
 	m.Answer, m.Ns, m.Extra = nil, nil, nil
 	dnsserver.Explain(m, dns.ExtendedErrorCodeBlocked, "")
 	return m
