@@ -1,6 +1,8 @@
 package dnsserver
 
 import (
+	"encoding/binary"
+
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
@@ -159,6 +161,24 @@ func (e extension) withoutOptions(wire []byte, end int) []byte {
 		m = append(append(append(m, 0), wire[e.fixed:e.fixed+8]...), 0, 0)
 	}
 	return m
+}
+
+// shortened returns a query with what its answer needs: the question and an OPT record with the
+// cookie. It fits in shortQuery bytes. A query with a fault, whose answer waits for nothing, is
+// returned as it is. cookie is the new offset of the client cookie; 0 if there is none.
+func shortened(wire []byte) (short []byte, cookie uint16) {
+	end := questionEnd(wire)
+	e, rcode := readExtension(wire, end)
+	if rcode != dns.RcodeSuccess {
+		return wire, uint16(e.cookie)
+	}
+	short = e.withoutOptions(wire, end)
+	if e.cookie > 0 {
+		binary.BigEndian.PutUint16(short[len(short)-2:], uint16(4+e.shown))
+		short = append(short, wire[e.cookie-4:e.cookie+e.shown]...)
+		cookie = uint16(len(short) - e.shown)
+	}
+	return short, cookie
 }
 
 // asksForCookie reports whether a message without a question asks only for a server cookie (RFC

@@ -28,6 +28,13 @@ func FuzzWireQuery(f *testing.F) {
 				continue
 			}
 			q, e, rcode := parseQuery(wire, netip.AddrPort{}, netip.AddrPort{}, proto)
+			short, cookie := shortened(wire)
+			switch brief, again, _ := parseQuery(short, netip.AddrPort{}, netip.AddrPort{}, proto); {
+			case len(short) > shortQuery || int(cookie) != again.cookie || !bytes.Equal(wire[e.cookie:][:e.shown], short[again.cookie:][:again.shown]):
+				t.Fatalf("%x has the cookie at %d", short, cookie)
+			case brief == nil || brief.Msg.String() != q.Msg.String():
+				t.Fatalf("%x of %v", short, q.Msg)
+			}
 			if rcode != dns.RcodeSuccess || q.Msg.Question[0].Qclass != dns.ClassINET {
 				t.Fatalf("%s, %v", dns.RcodeToString[rcode], q)
 			}

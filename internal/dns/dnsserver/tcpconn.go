@@ -228,6 +228,9 @@ func (c *tcpConn) received(wire []byte) bool {
 		c.gathered(response, start, query)
 		return true
 	}
+	if len(wire) > shortQuery {
+		wire, _ = shortened(wire)
+	}
 	x.wire = slices.Clone(wire)
 	c.asked()
 	l.t.active.Go(func() { c.answer(x, query) })

@@ -294,10 +294,14 @@ func (u *udpSocket) later(x *exchange, q *WireQuery, isWire bool) {
 		l = new(PendingQuery)
 	}
 	l.u, l.x, l.sample = u, *x, q.sample()
-	l.x.wire = append(l.wire[:0], x.wire...) // a longer query is allocated
+	wire, cookie := x.wire, q.cookie
+	if len(wire) > shortQuery {
+		wire, cookie = shortened(wire)
+	}
+	l.x.wire = append(l.wire[:0], wire...) // a longer one, which has a fault, is allocated
 	if isWire {
 		l.query = *q
-		l.query.Msg = l.x.wire
+		l.query.Msg, l.query.cookie = l.x.wire, cookie
 	}
 	l.holds.Store(2)
 	u.active.Add(1)
