@@ -88,7 +88,7 @@ func (f *Forward) wait(ctx context.Context, asked exchange.Question, d flightPar
 	if g.err != nil {
 		return nil, nil, f.failed(g.err)
 	}
-	return g.msg, g.from, nil
+	return g.msg.Copy(), g.from, nil
 }
 
 // questionOf returns the question of a query that has exactly one.

@@ -247,11 +247,8 @@ func (fl *flight) noteAnswer(t *try, l flightResult) {
 	if fl.trace == nil {
 		return
 	}
-	rcode := 0
-	if l.msg != nil {
-		rcode = l.msg.Rcode
-	} else {
-		rcode = exchange.Rcode(l.wire.Message)
+	if l.msg == nil {
+		l.msg = &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: exchange.Rcode(l.wire.Message)}}
 	}
-	fl.note(t.to.Server.String(), "answers", dns.RcodeToString[rcode])
+	fl.note(t.to.Server.String(), "answers", dns.RcodeToString[l.msg.Rcode])
 }

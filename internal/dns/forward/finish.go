@@ -97,8 +97,7 @@ func (n *lane) finish(fl *flight, l flightResult) {
 		n.timers.remove(fl)
 	}
 	waiting, callers := fl.waiting, fl.callers
-	fl.callers = nil
-	fl.hasStale = false
+	fl.callers, fl.hasStale = nil, false
 	n.mu.Unlock()
 	if fl.check != nil {
 		n.checked(fl, l.err)
@@ -137,11 +136,12 @@ func (n *lane) notifyWaiters(fl *flight, waiting []*dnsserver.PendingQuery, call
 		if l.err == nil && l.msg == nil {
 			l.msg, l.err = l.parsed()
 		}
+		shared := l.msg
+		if shared != nil && len(waiting) > 0 {
+			shared = shared.Copy() // tell gives l.msg away
+		}
 		for _, g := range callers {
-			g.from, g.err = l.from, l.err
-			if l.err == nil {
-				g.msg = l.msg.Copy()
-			}
+			g.msg, g.from, g.err = shared, l.from, l.err
 			close(g.done)
 		}
 	}

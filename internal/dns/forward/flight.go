@@ -68,7 +68,7 @@ type caller struct {
 	done   chan struct{}
 
 	// Constant once done is closed.
-	msg  *dns.Msg // the caller's own copy
+	msg  *dns.Msg // shared by all callers; each copies it when it runs
 	from *server
 	err  error
 }
