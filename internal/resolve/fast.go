@@ -16,7 +16,11 @@ func (r *Resolver) begin(s *state, q *dnsserver.WireQuery) *walk {
 	if w.name = name; !isName {
 		w.name = nil
 	}
-	w.isOfZone = !isName || s.isOfZone(name)
+	// As Query.Domain: a name that is not valid belongs to its nearest valid ancestor.
+	for above := q.Name(); !isName; name, isName = dnswire.AppendText(w.roomForName[:0], above) {
+		above = above[1+above[0]:]
+	}
+	w.isOfZone = s.isOfZone(name)
 	return w
 }
 

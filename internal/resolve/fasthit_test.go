@@ -65,7 +65,8 @@ func TestHitsOnTheWire(t *testing.T) {
 		{name: "NXDOMAIN for a local pod", snapshot: bazaar(), client: pod, ask: "nowhere.example.com.", wire: true},
 		{name: "NS of the root", config: "domainNeeded: false\n", ask: ".", qtype: dns.TypeNS, wire: true},
 		{name: "type number that is an ASCII capital (HTTPS)", ask: "web.example.com.", qtype: dns.TypeHTTPS, wire: true},
-		{name: "unusual octets", ask: `a\000b.example.com.`},
+		{name: "unusual octets", ask: `a\000b.example.com.`, wire: true},
+		{name: "unusual octets in each label", ask: `a\000b.c\.d.\255.`, wire: true},
 
 		{name: "this host at clusterListen", config: "clusterListen: [\"192.0.2.10:8053\"]\n", client: "192.0.2.10", local: "192.0.2.10:8053", ask: "web.example.com.", wire: true},
 
@@ -167,7 +168,8 @@ func siteQueries(t testing.TB) (all [][]byte) {
 		func(m *dns.Msg) { m.SetEdns0(0, true); m.Id, m.Zero = 0, true },
 		func(m *dns.Msg) { m.Question[0].Name = strings.ToUpper(m.Question[0].Name) },
 	}
-	for line := range strings.Lines(siteAndCluster + "nowhere.example.com. 1\nnowhere. 1\nold.shop.svc.cluster.local. 1\n`a\\000b.example.com. 1\n") {
+	for line := range strings.Lines(siteAndCluster + "nowhere.example.com. 1\nnowhere. 1\nold.shop.svc.cluster.local. 1\n`a\\000b.example.com. 1\n" +
+		"a\\000.web.example.com. 1\na\\000.localhost. 1\na\\000.x.onion. 1\na\\000.2.0.192.in-addr.arpa. 1\na\\000. 1\n") {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if name == "" {
 			continue
