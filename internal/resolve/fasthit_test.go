@@ -32,6 +32,7 @@ me.localhost. 300 IN A 192.0.2.92
 0123.loop.node-dns. 300 IN A 192.0.2.93
 80.2.0.192.in-addr.arpa. 300 IN PTR web.example.com.
 7.0.31.172.in-addr.arpa. 300 IN PTR seven.example.com.
+7.0.31.173.in-addr.arpa. 300 IN PTR seven.example.com.
 old.shop.svc.cluster.local. 30 IN A 172.30.0.77
 site.shop.svc.cluster.local. 30 IN CNAME www.example.com.
 `
@@ -84,6 +85,8 @@ func TestHitsOnTheWire(t *testing.T) {
 		{name: "filterwin2k and A", dnsmasq: "filterwin2k\n", ask: "web.example.com.", wire: true},
 		{name: "SRV without filterwin2k", ask: "_sip._udp.example.com.", qtype: dns.TypeSRV, wire: true},
 		{name: "bogus-priv and PTR", dnsmasq: "bogus-priv\n", ask: "80.2.0.192.in-addr.arpa.", qtype: dns.TypePTR},
+		{name: "bogus-priv and PTR of a public address", config: "kubeconfig: none\n", dnsmasq: "bogus-priv\n", ask: "7.0.31.173.in-addr.arpa.", qtype: dns.TypePTR, wire: true},
+		{name: "bogus-priv and PTR of a name", dnsmasq: "bogus-priv\n", ask: "web.example.com.", qtype: dns.TypePTR, wire: true},
 		{name: "bogus-priv and A", dnsmasq: "bogus-priv\n", ask: "web.example.com.", wire: true},
 		{name: "PTR without bogus-priv", config: "kubeconfig: none\n", ask: "80.2.0.192.in-addr.arpa.", qtype: dns.TypePTR, wire: true},
 		{name: "PTR with unknown pod networks", ask: "80.2.0.192.in-addr.arpa.", qtype: dns.TypePTR},

@@ -69,7 +69,8 @@ func refusePrivate(ctx context.Context, s *state, q *dnsserver.Query, next rest)
 }
 
 func stopAtPrivate(_ *Resolver, s *state, w *walk) verdict {
-	return stopIf(s.Options.BogusPrivate && w.q.Type() == dns.TypePTR)
+	return stopIf(s.Options.BogusPrivate && w.q.Type() == dns.TypePTR &&
+		slices.ContainsFunc(privateNetworks, func(zone dnsname.Name) bool { return zone.Covers(w.name) }))
 }
 
 // ruled returns the answer of a rule.
