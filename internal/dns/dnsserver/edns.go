@@ -172,6 +172,11 @@ func shortened(wire []byte) (short []byte, cookie uint16) {
 	if rcode != dns.RcodeSuccess {
 		return wire, uint16(e.cookie)
 	}
+	return e.shortened(wire, end)
+}
+
+// shortened is the function shortened for a query without a fault whose question ends at end.
+func (e extension) shortened(wire []byte, end int) (short []byte, cookie uint16) {
 	short = e.withoutOptions(wire, end)
 	if e.cookie > 0 {
 		binary.BigEndian.PutUint16(short[len(short)-2:], uint16(4+e.shown))

@@ -89,13 +89,14 @@ func isCompressed(name []byte) bool {
 	return at < len(name)
 }
 
-// TestWireIsAsked checks which of the odd queries reach Config.Wire: those that look normal without
-// parsing.
+// TestWireIsAsked checks which of the odd queries reach Config.Wire: those of class IN that are
+// handled. What follows the question besides an OPT record is left out: a byte there made a cache
+// hit of 64 KiB 20 times as expensive.
 func TestWireIsAsked(t *testing.T) {
 	asked := map[string]bool{}
 	for _, name := range []string{
 		"plain (dns)", "AD (ad)", "RA (ra)", "TC (tc)", "Z", "octets that no host name has (binlabel)", "the root",
-		"type 666 (type666)", "type 65535 (type65535)", "type ANY", "unknown EDNS flags (ednsflags)", "cookie and padding",
+		"trailing junk (trail)", "60000 octets (jumbo)", "A record instead of an OPT record", "type 666 (type666)", "type 65535 (type65535)", "type ANY", "unknown EDNS flags (ednsflags)", "cookie and padding",
 		"unknown EDNS option (ednsopt)", "several options (optlist)", "keepalive of one octet",
 	} {
 		asked[name] = true

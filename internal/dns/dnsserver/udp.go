@@ -295,6 +295,9 @@ func (u *udpSocket) later(x *exchange, q *WireQuery, isWire bool) {
 	}
 	l.u, l.x, l.sample = u, *x, q.sample()
 	wire, cookie := x.wire, q.cookie
+	if isWire {
+		wire = q.Msg
+	}
 	if len(wire) > shortQuery {
 		wire, cookie = shortened(wire)
 	}

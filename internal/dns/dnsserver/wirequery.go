@@ -54,31 +54,34 @@ func (q WireQuery) Type() uint16 { return count(q.Msg, q.End-4) }
 type WireFunc func(dst []byte, q *WireQuery) (response []byte, ok bool)
 
 // read reads a message that accept let through, and reports whether it is a WireQuery, that is,
-// whether parseQuery would accept it.
-func (q *WireQuery) read(x *exchange, largest int) (ok bool) {
+// whether parseQuery would accept it and its class is IN. Msg is a copy without other records after
+// the question, if there are any.
+func (q *WireQuery) read(x *exchange, largest int) bool {
 	*q = WireQuery{Msg: x.wire, Client: x.client, Local: x.local, Proto: x.proto, Arrived: x.arrived, End: questionEnd(x.wire)}
 	question := dns.Question{Qtype: q.Type(), Qclass: count(x.wire, q.End-2)}
 	if question.Qclass != dns.ClassINET || checkQuestion(question) != dns.RcodeSuccess {
 		return false
 	}
 	size, rest := 0, x.wire[q.End:]
-	switch count(x.wire, 10) {
-	case 0:
-		ok = len(rest) == 0
-	case 1:
-		if ok = isBareOPT(rest); ok {
-			size, q.EDNS, q.DO = int(count(rest, 3)), true, rest[7]&optDO != 0
-			break
-		}
+	switch n := count(x.wire, 10); {
+	case n == 0 && len(rest) == 0:
+	case n == 1 && isBareOPT(rest):
+		size, q.EDNS, q.DO = int(count(rest, 3)), true, rest[7]&optDO != 0
+	default:
 		e, rcode := readExtension(x.wire, q.End)
+		if rcode != dns.RcodeSuccess {
+			return false
+		}
 		size, q.EDNS, q.DO, q.cookie = e.size, e.fixed > 0, e.do, uint16(e.cookie)
-		ok = rcode == dns.RcodeSuccess && e.isLast
+		if !e.isLast {
+			q.Msg, q.cookie = e.shortened(x.wire, q.End)
+		}
 	}
 	q.Limit = responseLimit(x.proto, size, largest)
 	if q.cookie > 0 {
 		q.Limit -= cookieSize
 	}
-	return ok
+	return true
 }
 
 // isBareOPT reports whether wire is an OPT record of version 0 without options, as in nearly every
