@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -129,6 +131,52 @@ func TestOutage(t *testing.T) {
 					t.Errorf("got %d upstream queries", o.asked)
 				}
 			})
+		})
+	}
+}
+
+// TestManyWait: however many clients wait for a new response to one question, one goroutine waits
+// beyond them, for the late one. One for each would outlive its client by 4.5 s.
+func TestManyWait(t *testing.T) {
+	for slow, want := range map[time.Duration]string{
+		400 * time.Millisecond: "NOERROR 192.0.2.1 for 10 s after 400ms",
+		3 * time.Second:        "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOutage(t)
+			var started atomic.Int32
+			next := dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+				select {
+				case <-time.After(o.slow):
+					return (&upstream{t: t, records: o.records}).ServeDNS(ctx, q)
+				case <-ctx.Done():
+					return nil, &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNoReachableAuthority, Err: ctx.Err()}
+				}
+			})
+			c := New(Config{Next: next, Size: 10, Stale: time.Minute, Unreachable: o.unreachable, Go: func(f func()) {
+				started.Add(1)
+				go f()
+			}})
+			www := func() *dnsserver.Query { return query("www.example.", dns.TypeA, flags{}) }
+			told(t, c, www())
+			time.Sleep(11 * time.Second)
+			o.slow = slow
+			var clients sync.WaitGroup
+			for range 100 {
+				clients.Go(func() {
+					if got := told(t, c, www()); got != want {
+						t.Errorf("got %s, want %s", got, want)
+					}
+				})
+			}
+			clients.Wait()
+			if n := started.Load(); n != 1 {
+				t.Errorf("%d goroutines were started", n)
+			}
+			time.Sleep(5 * time.Second)
+			if got, want := told(t, c, www()), "NOERROR 192.0.2.1"; !strings.HasPrefix(got, want) || strings.Contains(got, "EDE") {
+				t.Errorf("later: %s", got)
+			}
 		})
 	}
 }

@@ -26,6 +26,9 @@ const (
 	betweenRefreshes = time.Second
 )
 
+// refreshing is the value of entry.again while a refresh is running.
+const refreshing = math.MaxUint32
+
 // stale holds the settings of Config.
 type stale struct {
 	life        time.Duration
@@ -109,22 +112,27 @@ func staleResponse(q *dnsserver.Query, e *entry, ttl uint32) *dns.Msg {
 }
 
 // fetchSoon is fetch, but returns nil if no answer arrives in time or no server is known to be
-// alive. A late answer is still stored.
+// alive. A late answer is still stored: for one client of the entry, the query outlives it.
 func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, unreachable <-chan struct{}) *dns.Msg {
+	again := &dnsserver.Query{Msg: q.Msg, Name: q.Name, Client: q.Client, Local: q.Local, Proto: q.Proto, Inquiry: q.Inquiry, Tried: q.Tried}
+	at := e.again.Load()
+	if at == refreshing || !e.again.CompareAndSwap(at, refreshing) {
+		ctx, cancel := context.WithTimeout(ctx, stalePatience)
+		defer cancel()
+		m := c.fetchAnswer(ctx, again, e)
+		q.AnsweredBy = again.AnsweredBy
+		return m
+	}
 	type answer struct {
 		m    *dns.Msg
 		from *dnsserver.Query
 	}
 	answers := make(chan answer, 1)
-	again := &dnsserver.Query{Msg: q.Msg, Name: q.Name, Client: q.Client, Local: q.Local, Proto: q.Proto, Inquiry: q.Inquiry, Tried: q.Tried}
 	c.run(func() {
+		defer func() { e.again.Store(max(at, ticks(c.elapsed()))) }()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 		defer cancel()
-		m, err := c.fetch(ctx, again, e.key())
-		if hasFailed(m, err) || err != nil || m != nil && m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
-			m = nil // RFC 8767 section 4: this is not an answer, so stale data is better
-		}
-		answers <- answer{m, again}
+		answers <- answer{c.fetchAnswer(ctx, again, e), again}
 	})
 	timer := time.NewTimer(stalePatience)
 	defer timer.Stop()
@@ -137,6 +145,16 @@ func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, unr
 	case <-ctx.Done():
 	}
 	return nil
+}
+
+// fetchAnswer is fetch, but returns nil for what is not an answer: stale data is better (RFC 8767
+// section 4).
+func (c *Cache) fetchAnswer(ctx context.Context, q *dnsserver.Query, e *entry) *dns.Msg {
+	m, err := c.fetch(ctx, q, e.key())
+	if hasFailed(m, err) || err != nil || m != nil && m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
+		return nil
+	}
+	return m
 }
 
 // refresh fetches a response again, unless that is already happening or has just failed. If it
@@ -163,7 +181,7 @@ func (c *Cache) refetch(q *dnsserver.Query, e *entry) {
 // refreshed.
 func (c *Cache) mayRefresh(name dnsname.Name, e *entry) bool {
 	at := e.again.Load()
-	return at <= ticks(c.elapsed()) && c.stale.mayProbe(name) && e.again.CompareAndSwap(at, math.MaxUint32)
+	return at <= ticks(c.elapsed()) && c.stale.mayProbe(name) && e.again.CompareAndSwap(at, refreshing)
 }
 
 // refreshed records the end of a refresh. While no server is known to be alive, mayProbe decides
