@@ -95,6 +95,8 @@ type Cache struct {
 
 	hits, denials                 stats.Counter // hits with and without an answer in the response
 	misses, staleHits, prefetched atomic.Uint64
+
+	refetches atomic.Int32 // queries without a waiting client
 }
 
 var _ dnsserver.Handler = (*Cache)(nil)

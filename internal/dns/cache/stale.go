@@ -26,6 +26,11 @@ const (
 	betweenRefreshes = time.Second
 )
 
+// mostRefetches is the maximum number of queries without a waiting client, approximately. They take
+// no place in dnsserver. A client with thousands of names that become silent could otherwise make
+// the next handler give up other clients' queries for them.
+const mostRefetches = 512
+
 // refreshing is the value of entry.again while a refresh is running.
 const refreshing = math.MaxUint32
 
@@ -169,7 +174,9 @@ func (c *Cache) refresh(q *dnsserver.Query, e *entry) {
 
 // refetch fetches the response of an entry without a waiting client, after mayRefresh.
 func (c *Cache) refetch(q *dnsserver.Query, e *entry) {
+	c.refetches.Add(1)
 	c.run(func() {
+		defer c.refetches.Add(-1)
 		defer c.refreshed(q.Name, e)
 		ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 		defer cancel()
@@ -181,7 +188,7 @@ func (c *Cache) refetch(q *dnsserver.Query, e *entry) {
 // refreshed.
 func (c *Cache) mayRefresh(name dnsname.Name, e *entry) bool {
 	at := e.again.Load()
-	return at <= ticks(c.elapsed()) && c.stale.mayProbe(name) && e.again.CompareAndSwap(at, refreshing)
+	return at <= ticks(c.elapsed()) && c.refetches.Load() < mostRefetches && c.stale.mayProbe(name) && e.again.CompareAndSwap(at, refreshing)
 }
 
 // refreshed records the end of a refresh. While no server is known to be alive, mayProbe decides
@@ -196,6 +203,9 @@ func (c *Cache) refreshed(name dnsname.Name, e *entry) {
 
 // prefetch is refresh for an entry that is in use and not stale yet.
 func (c *Cache) prefetch(e *entry) {
+	if c.refetches.Load() >= mostRefetches {
+		return
+	}
 	qname, err := e.key().name()
 	if err != nil || e.isFailure() {
 		return

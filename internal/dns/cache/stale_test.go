@@ -3,7 +3,9 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,4 +140,44 @@ func TestStaleIsHandedOver(t *testing.T) {
 	if n := taken(time.Minute); n != 1 {
 		t.Errorf("%d stale entries were restored", n)
 	}
+}
+
+// TestRefetchesAreBounded: names that are used at the end of their lifetime, while the upstream is
+// silent about them, cause a limited number of queries at a time. The rest is refreshed later.
+func TestRefetchesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const names = 4 * mostRefetches
+		var isSilent atomic.Bool
+		var pending atomic.Int32
+		c := New(Config{Size: 2 * names, MaxBytes: 16 << 20, Prefetch: true, Next: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+			if isSilent.Load() {
+				pending.Add(1)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return addresses(100)(ctx, q)
+		})})
+		askAll := func() {
+			for i := range names {
+				ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
+			}
+		}
+		askAll()
+		askAll() // then they are in use
+		time.Sleep(91 * time.Second)
+		isSilent.Store(true)
+		askAll()
+		synctest.Wait()
+		if n := pending.Load(); n != mostRefetches {
+			t.Errorf("%d queries without a client", n)
+		}
+		time.Sleep(refreshTimeout)
+		synctest.Wait()
+		isSilent.Store(false)
+		askAll()
+		synctest.Wait()
+		if n := c.Stats().Prefetched; n <= mostRefetches {
+			t.Errorf("%d in all", n)
+		}
+	})
 }
