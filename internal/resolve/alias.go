@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"context"
+	"slices"
 
 	"github.com/miekg/dns"
 
@@ -95,12 +96,11 @@ func handleCut(reply forward.Reply) {
 		reply.Wire.Message[10], reply.Wire.Message[11] = 0, 0 // the OPT record was removed
 		m, _ = dnswire.Unpack(reply.Wire.Message)
 	}
-	for i, l := range reply.Waiting {
-		reply.Waiting[i] = nil
-		if m == nil {
-			l.Handle(nil) // ServeDNS queries again
-			continue
-		}
-		l.Handle(&dnsserver.UpstreamResult{Server: server, Msg: m, Tag: reply.Tag})
+	waiting := slices.Clone(reply.Waiting)
+	clear(reply.Waiting)
+	if m == nil {
+		dnsserver.HandleAll(waiting, nil) // ServeDNS queries again
+		return
 	}
+	dnsserver.HandleAll(waiting, &dnsserver.UpstreamResult{Server: server, Msg: m, Tag: reply.Tag})
 }

@@ -2,6 +2,7 @@ package dnsserver
 
 import (
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -65,11 +66,36 @@ func (l *PendingQuery) count(response []byte) {
 
 // Handle calls the Handler on another goroutine. tried becomes Query.Tried.
 func (l *PendingQuery) Handle(tried *UpstreamResult) {
-	if l.over.Swap(true) {
+	if !l.over.Swap(true) {
+		l.x.tried = tried
+		go l.handle()
+	}
+}
+
+// mostCopies is the maximum number of queries with the same UpstreamResult.Msg that are handled at
+// a time. Each of them copies it, and it may have thousands of records.
+const mostCopies = 64
+
+// HandleAll is Handle for queries with the same result. The caller may reuse all.
+func HandleAll(all []*PendingQuery, tried *UpstreamResult) {
+	if tried == nil || tried.Msg == nil || len(all) <= mostCopies {
+		for _, l := range all {
+			l.Handle(tried)
+		}
 		return
 	}
-	l.x.tried = tried
-	go l.handle()
+	all = slices.Clone(all)
+	next := new(atomic.Int64)
+	for range mostCopies {
+		go func() {
+			for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
+				if l := all[i]; !l.over.Swap(true) {
+					l.x.tried = tried
+					l.handle()
+				}
+			}
+		}()
+	}
 }
 
 func (l *PendingQuery) handle() {

@@ -2,9 +2,12 @@ package dnsserver_test
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -50,5 +53,64 @@ func TestLaterAfterPanic(t *testing.T) {
 	}
 	if stats := server.Stats(); stats.Panics != 1 || stats.InFlight != 0 {
 		t.Errorf("got stats %+v", stats)
+	}
+}
+
+// TestHandleAll: queries with the same answer are handled a few at a time, and all of them.
+func TestHandleAll(t *testing.T) {
+	const queries, most = 300, 64
+	var mu sync.Mutex
+	var waiting []*dnsserver.PendingQuery
+	var running, highest, handled atomic.Int32
+	tried := &dnsserver.UpstreamResult{Msg: new(dns.Msg)}
+	server := dnsserver.New(dnsserver.Config{
+		Miss: func(l *dnsserver.PendingQuery) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if waiting = append(waiting, l); len(waiting) == queries {
+				dnsserver.HandleAll(waiting, tried)
+				clear(waiting)
+			}
+			return true
+		},
+		Handler: dnsserver.HandlerFunc(func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+			n := running.Add(1)
+			defer running.Add(-1)
+			for before := highest.Load(); n > before && !highest.CompareAndSwap(before, n); before = highest.Load() {
+			}
+			if q.Tried != tried {
+				t.Errorf("got %v", q.Tried)
+			}
+			handled.Add(1)
+			time.Sleep(time.Millisecond)
+			return new(dns.Msg), nil
+		}),
+	})
+	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown(context.Background())
+	conn, err := net.Dial("udp", server.Listeners()[0].Addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	wire, err := new(dns.Msg).SetQuestion("www.example.", dns.TypeA).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < queries; i++ {
+		if _, err := conn.Write(wire); err != nil {
+			t.Fatal(err)
+		}
+		for int(server.Stats().InFlight) <= i && handled.Load() == 0 { // none is lost
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	for handled.Load() < queries {
+		time.Sleep(time.Millisecond)
+	}
+	if n := highest.Load(); n > most {
+		t.Errorf("%d at a time", n)
 	}
 }

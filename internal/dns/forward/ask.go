@@ -17,8 +17,7 @@ import (
 
 // ServeDNS queries the servers of the query's route and returns the first final response. The
 // response carries the client's question; from its OPT record only the Extended DNS Errors remain.
-// ServeDNS sets q.AnsweredBy. It passes on the upstream's AD bit; dnsserver decides which clients
-// see it (RFC 6840 section 5.8).
+// ServeDNS sets q.AnsweredBy, and passes on the upstream's AD bit.
 //
 // If every server refuses or fails with a response, ServeDNS returns the last such response. If no
 // server responds, the error is a *dnsserver.ExtendedError with RFC 8914 code 22 or 23. It names
@@ -72,7 +71,7 @@ func (f *Forward) wait(ctx context.Context, asked exchange.Question, d flightPar
 	case err != nil:
 		return nil, nil, f.failed(extended(dns.ExtendedErrorCodeOther, "no socket for an upstream query: "+exchange.Reason(err), asked, ErrShed))
 	}
-	g := &caller{client: q.Client.Addr(), done: make(chan struct{})}
+	g := &caller{client: q.Client.Addr(), isUDP: q.Proto == dnsserver.UDP, done: make(chan struct{})}
 	switch err := n.join(k, hash, d, waiter{caller: g, from: d.route.asker(q)}); {
 	case errors.Is(err, errFull):
 		return nil, nil, f.failed(tooMany(asked, int(f.flights.share(d.route))))
@@ -344,7 +343,7 @@ func (e eviction) tell() {
 		close(g.done)
 	}
 	if len(e.waiting) > 0 {
-		handle(e.waiting, &dnsserver.UpstreamResult{Err: e.err})
+		dnsserver.HandleAll(e.waiting, &dnsserver.UpstreamResult{Err: e.err})
 	}
 }
 

@@ -136,12 +136,16 @@ func (n *lane) notifyWaiters(fl *flight, waiting []*dnsserver.PendingQuery, call
 		if l.err == nil && l.msg == nil {
 			l.msg, l.err = l.parsed()
 		}
-		shared := l.msg
-		if shared != nil && len(waiting) > 0 {
-			shared = shared.Copy() // tell gives l.msg away
+		whole := l.msg
+		if whole != nil && len(waiting) > 0 {
+			whole = whole.Copy() // tell gives l.msg away
 		}
-		for _, g := range callers {
-			g.msg, g.from, g.err = shared, l.from, l.err
+		short := dnswire.Shorten(whole, fl.key.Question().Name)
+		for i, g := range callers {
+			g.msg, g.from, g.err = whole, l.from, l.err
+			if i > 0 && g.isUDP { // the first one's cache gets the whole answer
+				g.msg = short
+			}
 			close(g.done)
 		}
 	}
@@ -179,7 +183,7 @@ func (n *lane) tell(fl *flight, l flightResult, waiting []*dnsserver.PendingQuer
 	if l.err == nil {
 		tried.Server = l.from.Server
 	}
-	handle(waiting, tried)
+	dnsserver.HandleAll(waiting, tried)
 }
 
 // deliver calls Config.Answered. After a panic it passes the remaining queries to the Handler.

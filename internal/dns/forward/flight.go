@@ -64,6 +64,7 @@ type flight struct {
 // A caller is a goroutine that waits for a flight in ServeDNS.
 type caller struct {
 	client netip.Addr
+	isUDP  bool
 	fl     *flight // guarded by lane.mu
 	done   chan struct{}
 
@@ -180,12 +181,6 @@ func (fl *flight) releaseLocked() (waiting []*dnsserver.PendingQuery) {
 		waiting, fl.waiting, fl.hasStale = fl.waiting, nil, false
 	}
 	return waiting
-}
-
-func handle(waiting []*dnsserver.PendingQuery, tried *dnsserver.UpstreamResult) {
-	for _, l := range waiting {
-		l.Handle(tried)
-	}
 }
 
 func (n *lane) findLocked(k exchange.Key, hash uint64, t *table) *flight {

@@ -518,3 +518,39 @@ func TestCallersShare(t *testing.T) {
 		t.Error("each caller got a copy")
 	}
 }
+
+// TestCallersOverUDP: of the callers of one question, the first one gets a long answer whole, for
+// the cache, and so do those over TCP. The others get what may fit in a datagram, with TC.
+func TestCallersOverUDP(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	records := ""
+	for i := range 400 {
+		records += fmt.Sprintf("big.example. 300 IN A 192.0.%d.%d\n", 2+i/200, i%200)
+	}
+	servers[0].SetRecords(records)
+	servers[0].SetFaults(dnstest.Faults{Delay: 100 * time.Millisecond})
+	f := newForward(t, patient, addresses...)
+	k, err := exchange.Question{Name: "big.example.", Type: dns.TypeA, Class: dns.ClassINET, RD: true}.AppendKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lane, hash, err := f.laneOf(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := f.table.Load()
+	var callers [4]*caller
+	for i := range callers {
+		callers[i] = &caller{isUDP: i != 2, done: make(chan struct{})}
+		if err := lane.join(k, hash, flightParams{table: table, route: table.order[0], now: time.Now()}, waiter{caller: callers[i]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, g := range callers {
+		<-g.done
+		isShort := i == 1 || i == 3
+		if g.err != nil || g.msg.Truncated != isShort || isShort != (len(g.msg.Answer) < 400) || len(g.msg.Answer) < 50 {
+			t.Errorf("%d: %v, %d records", i, g.err, len(g.msg.Answer))
+		}
+	}
+}

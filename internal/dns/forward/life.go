@@ -159,7 +159,7 @@ func (n *lane) release(fl *flight) {
 		waiting = fl.releaseLocked()
 	}
 	n.mu.Unlock()
-	handle(waiting, &dnsserver.UpstreamResult{})
+	dnsserver.HandleAll(waiting, &dnsserver.UpstreamResult{})
 }
 
 // isHopeless reports whether all servers of the flight are known to be dead. It checks servers that

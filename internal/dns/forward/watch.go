@@ -247,7 +247,7 @@ func (n *lane) releaseUnreachable(r *route) {
 		all = append(all, fl.releaseLocked()...)
 	}
 	n.mu.Unlock()
-	handle(all, &dnsserver.UpstreamResult{})
+	dnsserver.HandleAll(all, &dnsserver.UpstreamResult{})
 }
 
 // ringAll fires the timers that are due.
