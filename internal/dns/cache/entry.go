@@ -160,11 +160,23 @@ func (e *entry) grow(response []byte, age, highest uint32) {
 	}
 }
 
+// maxUDP is the size in bytes of responses to queries over UDP, before a handler shortens them for
+// the client. The thousands of records of a longer one would be parsed and packed in vain.
+const maxUDP = 4096
+
 // response returns the response to q at an age below the entry's lifetime, or nil if it cannot be
-// parsed. The caller owns it. It is never authoritative, even if the upstream was (RFC 1034 section
-// 4.3.1: AA is for servers that have the zone).
+// parsed. Over UDP it has at most maxUDP bytes, and TC if more are needed. The caller owns it. It
+// is never authoritative, even if the upstream was (RFC 1034 section 4.3.1: AA is for servers that
+// have the zone).
 func (e *entry) response(q *dnsserver.Query, age uint32) *dns.Msg {
-	wire := bytes.Clone(e.wire)
+	wire := e.wire
+	if q.Proto != dnsserver.UDP || len(wire) <= maxUDP {
+		wire = bytes.Clone(wire)
+	} else {
+		cut := dnswire.Fit(wire, int(e.end), maxUDP)
+		wire = bytes.Clone(wire[:cut.End])
+		cut.SetHeader(wire, false)
+	}
 	question := q.Msg.Question[0]
 	if _, err := dns.PackDomainName(question.Name, wire[:e.end], dnswire.HeaderSize, nil, false); err != nil {
 		return nil
