@@ -36,8 +36,7 @@ const (
 
 // inherited is the state left by an earlier daemon. The zero value is empty.
 type inherited struct {
-	cache   []byte        // output of cache.Dump; nil if there is none
-	away    time.Duration // time since it was written
+	cache   cache.Sealed
 	sockets int
 }
 
@@ -52,7 +51,7 @@ func (d *Daemon) inherit(files []*os.File) inherited {
 		case queriesName:
 			err = store.Remove(queriesName)
 		case cacheName:
-			from.cache, from.away, err = readCache(file)
+			from.cache, err = readCache(file)
 			err = errors.Join(err, store.Remove(cacheName)) // use it only once, whatever is in it
 		default:
 			if d.sockets.inherit(file) {
@@ -70,12 +69,17 @@ func (d *Daemon) inherit(files []*os.File) inherited {
 }
 
 // takeOverFrom restores the earlier daemon's cache. It skips the cluster's names, which have their
-// own snapshot, and answers of servers that are no longer used.
+// own snapshot, and answers of servers that are no longer used. If the settings have changed, the
+// cache starts empty, as after a reload: answers were stored after bogus-nxdomain, for example.
 func (d *Daemon) takeOverFrom(from inherited) {
-	if from.cache == nil {
+	if from.cache.Dump == nil {
 		return
 	}
-	n, err := d.resolver.Cache().Restore(from.cache, from.away, func(e cache.Entry) bool {
+	if from.cache.Settings != d.policy().Settings.Sum() {
+		d.log.Info("the cache is empty, because the settings have changed")
+		return
+	}
+	n, err := d.resolver.Cache().Restore(from.cache.Dump, from.cache.Away, func(e cache.Entry) bool {
 		return !slices.ContainsFunc(d.policy().Apexes, e.Within) && !d.resolver.IsStale(e)
 	})
 	if err != nil {
@@ -149,18 +153,18 @@ func (d *Daemon) leaveCache() error {
 	}
 	file := os.NewFile(uintptr(fd), cacheName)
 	defer file.Close()
-	if _, err := file.Write(cache.Seal(dump, bootTime())); err != nil {
+	if _, err := file.Write(cache.Seal(dump, d.policy().Settings.Sum(), bootTime())); err != nil {
 		return fmt.Errorf("writing: %w", err)
 	}
 	return d.sockets.store.Put(cacheName, fd)
 }
 
-// readCache reads the output of leaveCache, and how long ago it was written.
-func readCache(file *os.File) (dump []byte, away time.Duration, err error) {
+// readCache reads the output of leaveCache.
+func readCache(file *os.File) (cache.Sealed, error) {
 	const limit = maxCacheDump + 1<<10
 	data, err := io.ReadAll(io.NewSectionReader(file, 0, limit))
 	if err != nil {
-		return nil, 0, fmt.Errorf("reading: %w", err)
+		return cache.Sealed{}, fmt.Errorf("reading: %w", err)
 	}
 	return cache.Unseal(data, bootTime())
 }

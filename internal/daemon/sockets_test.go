@@ -12,6 +12,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
@@ -102,7 +103,8 @@ func TestSocketsWithoutRoom(t *testing.T) {
 }
 
 // TestCacheOfAnother: the cache of an earlier daemon is used, except answers from servers that are
-// no longer used.
+// no longer used. With other settings it is not used: after a restart with a new bogus-nxdomain,
+// the daemon gave the old answer for up to a day.
 func TestCacheOfAnother(t *testing.T) {
 	t.Parallel()
 	site, next := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, "www.example.com. 300 IN A 192.0.2.81\n")
@@ -111,7 +113,7 @@ func TestCacheOfAnother(t *testing.T) {
 	}
 	first := start(t, map[string]string{upstreamPath: upstreamFile(site)})
 	ask(first)
-	from := inherited{cache: first.daemon.resolver.Cache().Dump(maxCacheDump)}
+	from := inherited{cache: cache.Sealed{Dump: first.daemon.resolver.Cache().Dump(maxCacheDump), Settings: first.daemon.policy().Settings.Sum()}}
 
 	second := start(t, map[string]string{upstreamPath: upstreamFile(site)})
 	second.daemon.takeOverFrom(from)
@@ -122,5 +124,13 @@ func TestCacheOfAnother(t *testing.T) {
 	third.daemon.takeOverFrom(from)
 	if got := ask(third); got != "192.0.2.81" {
 		t.Errorf("with another server: %s", got)
+	}
+	// An admin adds an option and restarts the daemon.
+	for option, want := range map[string]string{"bogus-nxdomain=192.0.2.80": "", "alias=192.0.2.80,192.0.2.82": "192.0.2.82"} {
+		changed := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/dnsmasq.d/own.conf": option + "\n"})
+		changed.daemon.takeOverFrom(from)
+		if got := ask(changed); got != want {
+			t.Errorf("with %s: got %q, want %q", option, got, want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
@@ -54,6 +55,9 @@ func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) Settings {
 	}
 	return s
 }
+
+// Sum identifies the Settings in another process of the same program version.
+func (s Settings) Sum() [sha256.Size]byte { return sha256.Sum256(fmt.Appendf(nil, "%+v", s)) }
 
 // IsOpportunistic reports whether upstreams that support TLS are queried over it.
 func (p *Policy) IsOpportunistic() bool {

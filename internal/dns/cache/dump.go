@@ -164,35 +164,47 @@ func (r *dumpReader) octets() []byte {
 }
 
 // sealMark begins a sealed dump. Its number is the version of the format: a SHA-256 of the rest,
-// the time by CLOCK_BOOTTIME, and the output of Cache.Dump.
-const sealMark = "node-dns cache 2\n"
+// the time by CLOCK_BOOTTIME, the settings, and the output of Cache.Dump.
+const sealMark = "node-dns cache 3\n"
 
-// Seal wraps a dump for another process. now is CLOCK_BOOTTIME.
-func Seal(dump []byte, now time.Duration) []byte {
-	body := append(binary.BigEndian.AppendUint64(nil, uint64(now)), dump...)
-	sum := sha256.Sum256(body)
-	return append(append([]byte(sealMark), sum[:]...), body...)
+const sealHeader = len(sealMark) + sha256.Size
+
+// Sealed is a dump from another process. The zero Sealed has no dump.
+type Sealed struct {
+	Dump     []byte
+	Settings [sha256.Size]byte // identifies the settings under which the responses were stored
+	Away     time.Duration     // age of the dump
 }
 
-// Unseal returns a dump that Seal wrapped, and its age. It returns an error for a dump that is
-// damaged, of another version, or more than a minute old. now is CLOCK_BOOTTIME.
-func Unseal(data []byte, now time.Duration) (dump []byte, away time.Duration, err error) {
+// Seal wraps a dump for another process. now is CLOCK_BOOTTIME.
+func Seal(dump []byte, settings [sha256.Size]byte, now time.Duration) []byte {
+	sealed := make([]byte, sealHeader, sealHeader+8+len(settings)+len(dump))
+	sealed = binary.BigEndian.AppendUint64(sealed, uint64(now))
+	sealed = append(append(sealed, settings[:]...), dump...)
+	sum := sha256.Sum256(sealed[sealHeader:])
+	copy(sealed[copy(sealed, sealMark):], sum[:])
+	return sealed
+}
+
+// Unseal returns a dump that Seal wrapped. It returns an error for a dump that is damaged, of
+// another version, or more than a minute old. now is CLOCK_BOOTTIME.
+func Unseal(data []byte, now time.Duration) (Sealed, error) {
 	mark, data := data[:min(len(sealMark), len(data))], data[min(len(sealMark), len(data)):]
 	switch {
 	case string(mark) != sealMark && bytes.HasPrefix(mark, []byte("node-dns cache ")):
-		return nil, 0, errVersion
-	case string(mark) != sealMark, len(data) < sha256.Size+8:
-		return nil, 0, errDamaged
+		return Sealed{}, errVersion
+	case string(mark) != sealMark, len(data) < sha256.Size+8+sha256.Size:
+		return Sealed{}, errDamaged
 	}
 	sum, body := data[:sha256.Size], data[sha256.Size:]
 	if computed := sha256.Sum256(body); !bytes.Equal(sum, computed[:]) {
-		return nil, 0, errDamaged
+		return Sealed{}, errDamaged
 	}
-	away = now - time.Duration(binary.BigEndian.Uint64(body))
+	away := now - time.Duration(binary.BigEndian.Uint64(body))
 	if away < 0 || away > maxAway {
-		return nil, 0, fmt.Errorf("too old: %d s", away/time.Second)
+		return Sealed{}, fmt.Errorf("too old: %d s", away/time.Second)
 	}
-	return body[8:], away, nil
+	return Sealed{Dump: body[8+sha256.Size:], Settings: [sha256.Size]byte(body[8:]), Away: away}, nil
 }
 
 // Why a dump is rejected.

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -209,7 +210,8 @@ func FuzzRestore(f *testing.F) {
 // rejected.
 func TestUnsealCache(t *testing.T) {
 	const written = time.Hour
-	sealed := Seal([]byte("dump"), written)
+	settings := sha256.Sum256([]byte("settings"))
+	sealed := Seal([]byte("dump"), settings, written)
 	change := func(at int) []byte {
 		changed := bytes.Clone(sealed)
 		changed[at] ^= 1
@@ -228,16 +230,17 @@ func TestUnsealCache(t *testing.T) {
 		{"clock before the write time", sealed, written - 1, -1, nil},
 		{"another version", change(len(sealMark) - 2), written, -1, errVersion},
 		{"another checksum", change(len(sealMark)), written, -1, errDamaged},
-		{"another time", change(len(sealed) - 5), written, -1, errDamaged},
+		{"another time", change(sealHeader + 7), written, -1, errDamaged},
+		{"other settings", change(sealHeader + 8), written, -1, errDamaged},
 		{"another octet", change(len(sealed) - 1), written, -1, errDamaged},
 		{"cut", sealed[:len(sealed)-1], written, -1, errDamaged},
 		{"cut in the header", sealed[:len(sealMark)+3], written, -1, errDamaged},
 		{"other content before it", append([]byte("another mark    \n"), sealed...), written, -1, errDamaged},
 		{"empty", nil, written, -1, errDamaged},
 	} {
-		dump, away, err := Unseal(test.data, test.now)
-		if taken := err == nil; taken != (test.away >= 0) || taken && (away != test.away || string(dump) != "dump") {
-			t.Errorf("%s: %q after %v, %v", test.name, dump, away, err)
+		got, err := Unseal(test.data, test.now)
+		if taken := err == nil; taken != (test.away >= 0) || taken && (got.Away != test.away || string(got.Dump) != "dump" || got.Settings != settings) {
+			t.Errorf("%s: %+v, %v", test.name, got, err)
 		}
 		if test.err != nil && !errors.Is(err, test.err) {
 			t.Errorf("%s: %v, want %v", test.name, err, test.err)
@@ -247,12 +250,12 @@ func TestUnsealCache(t *testing.T) {
 
 // FuzzUnsealCache: Unseal accepts only the output of Seal.
 func FuzzUnsealCache(f *testing.F) {
-	f.Add(Seal([]byte("dump"), time.Minute), int64(time.Minute))
+	f.Add(Seal([]byte("dump"), [sha256.Size]byte{1}, time.Minute), int64(time.Minute))
 	f.Add([]byte(sealMark), int64(0))
 	f.Fuzz(func(t *testing.T, data []byte, now int64) {
-		dump, away, err := Unseal(data, time.Duration(now))
-		if err == nil && (away < 0 || away > maxAway || !bytes.Equal(data, Seal(dump, time.Duration(now)-away))) {
-			t.Errorf("accepted %q, written %v before", dump, away)
+		got, err := Unseal(data, time.Duration(now))
+		if err == nil && (got.Away < 0 || got.Away > maxAway || !bytes.Equal(data, Seal(got.Dump, got.Settings, time.Duration(now)-got.Away))) {
+			t.Errorf("accepted %+v", got)
 		}
 	})
 }
