@@ -149,6 +149,13 @@ func (s *sockets) Drop(proto dnsserver.Proto, addr netip.AddrPort) {
 	}
 }
 
+// Discard implements dnsserver.Sockets. The socket of a unit stays, because systemd keeps it open.
+func (s *sockets) Discard(proto dnsserver.Proto, addr netip.AddrPort, index int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropLocked(socketKey{proto, addr, index})
+}
+
 func (s *sockets) dropLocked(key socketKey) {
 	delete(s.lost, key)
 	if !s.stored[key] {

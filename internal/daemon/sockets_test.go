@@ -74,6 +74,9 @@ func TestSocketsOfOneAddress(t *testing.T) {
 			t.Errorf("socket %d taken: %v, expected %v", index, got, want)
 		}
 	}
+	if s.Discard(dnsserver.UDP, at, 2); len(s.stored) != 1 || !s.stored[socketKey{dnsserver.UDP, at, 0}] {
+		t.Errorf("stored without the discarded socket: %v", s.stored)
+	}
 	if s.Drop(dnsserver.UDP, at); len(s.stored) > 0 {
 		t.Errorf("still stored: %v", s.stored)
 	}

@@ -87,13 +87,15 @@ func (s *Server) open(b *binding) error {
 }
 
 func (s *Server) openTCP(b *binding) error {
-	var adopted net.Listener
-	s.inherit(b, 0, func(file *os.File) (err error) {
-		adopted, err = net.FileListener(file)
-		return err
-	})
-	if adopted != nil {
+	exists, err := s.inherit(b, 0, func(file *os.File) error {
+		adopted, err := net.FileListener(file)
+		if err != nil {
+			return err
+		}
 		return s.useTCP(b, adopted.(*net.TCPListener))
+	})
+	if exists {
+		return err
 	}
 	lc := listenConfig()
 	l, err := lc.Listen(context.Background(), "tcp"+family(b.actual), b.actual.String())
@@ -103,16 +105,20 @@ func (s *Server) openTCP(b *binding) error {
 	return s.useTCP(b, l.(*net.TCPListener))
 }
 
-// inherit passes the already bound socket with that index to use, if there is one.
-func (s *Server) inherit(b *binding, index int, use func(*os.File) error) {
+// inherit passes the already bound socket with that index to use, and reports whether there is one.
+// If it cannot be used, for lack of descriptors for example, it is discarded.
+func (s *Server) inherit(b *binding, index int, use func(*os.File) error) (exists bool, err error) {
 	file := s.cfg.Sockets.Take(b.proto, b.actual, index)
 	if file == nil {
-		return
+		return false, nil
 	}
 	defer file.Close()
 	if err := use(file); err != nil {
 		s.cfg.Log.Warn("cannot use an inherited socket", "address", b.actual, "proto", string(b.proto), "error", err)
+		s.cfg.Sockets.Discard(b.proto, b.actual, index)
+		return true, err
 	}
+	return true, nil
 }
 
 // openUDP serves all sockets that are already bound, because queries may wait in each. It adds new
@@ -120,16 +126,17 @@ func (s *Server) inherit(b *binding, index int, use func(*os.File) error) {
 func (s *Server) openUDP(b *binding) error {
 	var all udpSockets
 	var free []int // indexes
+	var err error
 	for index := range MaxSockets {
-		before := len(all)
-		s.inherit(b, index, func(file *os.File) error {
+		exists, failed := s.inherit(b, index, func(file *os.File) error {
 			c, err := net.FilePacketConn(file)
 			if err == nil {
 				err = s.useUDP(b, &all, index, c.(*net.UDPConn))
 			}
 			return err
 		})
-		if len(all) == before {
+		err = cmp.Or(failed, err)
+		if !exists {
 			free = append(free, index)
 		}
 	}
@@ -138,8 +145,7 @@ func (s *Server) openUDP(b *binding) error {
 	if s.termsOf(b.want) == Taking {
 		lc.Control = reuseBeforeBind
 	}
-	var err error
-	if b.want.Port() == 0 && len(all) == 0 {
+	if err == nil && b.want.Port() == 0 && len(all) == 0 {
 		err = mustBeUnshared(b.actual)
 	}
 	for i := 0; err == nil && len(all) < s.socketsEach(b.want); i++ {
@@ -210,6 +216,7 @@ func (s *Server) useTCP(b *binding, l *net.TCPListener) error {
 	}
 	socket, err := s.newTCPSocket(l, b.actual, min(s.socketsEach(b.want), mostLoops))
 	if err != nil {
+		s.cfg.Sockets.Discard(b.proto, b.actual, 0)
 		return err
 	}
 	b.socket = socket
@@ -240,6 +247,7 @@ func (s *Server) useUDP(b *binding, all *udpSockets, index int, c *net.UDPConn) 
 	u := s.newUDPSocket(file, b.actual)
 	if err := s.join(u); err != nil {
 		u.close()
+		s.cfg.Sockets.Discard(b.proto, b.actual, index)
 		return err
 	}
 	*all = append(*all, u)

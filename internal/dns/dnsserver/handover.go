@@ -72,6 +72,10 @@ type Sockets interface {
 	// Take returns the socket with that index that is already bound to the address, or nil if there
 	// is none. The server closes it. The indexes of an address are below MaxSockets.
 	Take(proto Proto, at netip.AddrPort, index int) *os.File
+	// Discard is called for a socket that was taken or kept and cannot be served. It must be closed
+	// everywhere: while it is open, TCP cannot bind the address again, and it gets a part of the
+	// queries over UDP.
+	Discard(proto Proto, at netip.AddrPort, index int)
 	// Keep is called for each socket that is served. fd is valid until Keep returns.
 	Keep(proto Proto, at netip.AddrPort, index, fd int)
 	// Drop is called when the server no longer serves an address.
@@ -131,5 +135,6 @@ func addrPortOf(at unix.Sockaddr) (netip.AddrPort, bool) {
 type noSockets struct{}
 
 func (noSockets) Take(Proto, netip.AddrPort, int) *os.File { return nil }
+func (noSockets) Discard(Proto, netip.AddrPort, int)       {}
 func (noSockets) Keep(Proto, netip.AddrPort, int, int)     {}
 func (noSockets) Drop(Proto, netip.AddrPort)               {}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,6 +81,14 @@ func (h *holder) Drop(proto Proto, at netip.AddrPort) {
 			file.Close()
 			delete(h.held, name)
 		}
+	}
+}
+
+func (h *holder) Discard(proto Proto, at netip.AddrPort, index int) {
+	name := socketName{proto, at, index}
+	if file := h.held[name]; file != nil {
+		file.Close()
+		delete(h.held, name)
 	}
 }
 
@@ -375,6 +384,138 @@ func waitUntilRefused(t *testing.T, s *Server) {
 		}
 	}
 	time.Sleep(10 * time.Millisecond) // let the accepting goroutine wake up
+}
+
+// heirs is a holder that needs no further descriptors, like another process.
+type heirs struct {
+	*holder
+	files map[socketName]*os.File // inherited
+	usual unix.Rlimit             // of open files
+}
+
+func (h *heirs) Keep(proto Proto, at netip.AddrPort, index, fd int) {
+	var now unix.Rlimit
+	err := errors.Join(unix.Getrlimit(unix.RLIMIT_NOFILE, &now), unix.Setrlimit(unix.RLIMIT_NOFILE, &h.usual))
+	h.holder.Keep(proto, at, index, fd)
+	if err = errors.Join(err, unix.Setrlimit(unix.RLIMIT_NOFILE, &now)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *heirs) Take(proto Proto, at netip.AddrPort, index int) *os.File {
+	name := socketName{proto, at, index}
+	file := h.files[name]
+	delete(h.files, name)
+	return file
+}
+
+// TestNoDescriptorForSockets runs in a process of its own that has no file descriptors left for a
+// while. The service manager kept a socket that could then not be served: over TCP the address was
+// in use until the next restart, and over UDP the socket got a part of the queries, unread.
+func TestNoDescriptorForSockets(t *testing.T) {
+	const stage = "NODEDNS_SERVER_NO_FILES"
+	if os.Getenv(stage) == "" {
+		t.Parallel()
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		child := exec.Command(self, "-test.run=^TestNoDescriptorForSockets$", "-test.timeout=1m")
+		child.Env = append(os.Environ(), stage+"=1")
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	for _, inherits := range []bool{true, false} {
+		// Each number of free descriptors makes the server fail elsewhere.
+		for free := 0; !t.Failed(); free++ {
+			if servedWithFiles(t, free, inherits) == fewSockets {
+				break
+			}
+		}
+	}
+}
+
+const fewSockets = 3
+
+// servedWithFiles returns the number of sockets that a server with so many free descriptors serves
+// over UDP. If inherits is true, another server had them before.
+func servedWithFiles(t *testing.T, free int, inherits bool) (served int) {
+	t.Helper()
+	held := newHolder(t)
+	config := Config{Handler: fixed("www.example.com. 60 A 192.0.2.80"), UDPSockets: fewSockets, Sockets: held, Timeout: time.Hour}
+	first := New(config)
+	if err := first.Listen([]netip.AddrPort{anyPort}); err != nil {
+		t.Fatal(err)
+	}
+	at := first.Listeners()[0].Addr
+	if err := first.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	from := &heirs{holder: held, files: map[socketName]*os.File{}}
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &from.usual); err != nil {
+		t.Fatal(err)
+	}
+	for name := range held.held {
+		if inherits {
+			from.files[name] = held.Take(name.proto, name.at, name.index)
+		} else {
+			held.Discard(name.proto, name.at, name.index)
+		}
+	}
+	config.Sockets = from
+	second := New(config)
+	err := from.withFiles(free, func() error { return second.Listen([]netip.AddrPort{at}) })
+	if err != nil && !errors.Is(err, unix.EMFILE) {
+		t.Errorf("%d free descriptors: %v, want EMFILE", free, err)
+	}
+	for name := range held.held {
+		if bound(second.bindings, at, name.proto) == nil {
+			t.Errorf("%d free descriptors: %v is held and not served", free, name)
+		}
+	}
+	if served = len(udpOf(second.bindings)); served > 0 && len(held.held) > served+1 { // one of TCP
+		t.Errorf("%d free descriptors: %d sockets are served, and %d are held", free, served, len(held.held))
+	}
+	if err := second.Listen([]netip.AddrPort{at}); err != nil {
+		t.Errorf("after %d free descriptors: %v", free, err)
+	}
+	if t.Failed() {
+		return 0 // queries may get no answer
+	}
+	for _, proto := range []Proto{UDP, TCP} {
+		dial(t, proto, at).exchange(query("www.example.com.", dns.TypeA))
+	}
+	if err := second.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	return served
+}
+
+// withFiles calls f while the process may open that many more files.
+func (h *heirs) withFiles(n int, f func() error) error {
+	var files []*os.File
+	for range n + 1 {
+		file, err := os.Open(os.DevNull)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	limit := h.usual
+	limit.Cur = uint64(files[n].Fd())
+	for _, file := range files {
+		file.Close()
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		h.t.Fatal(err)
+	}
+	failed := f()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &h.usual); err != nil {
+		h.t.Fatal(err)
+	}
+	return failed
 }
 
 // TestSocketsAreDropped: a socket that is no longer served is dropped. A socket that cannot be
