@@ -49,6 +49,7 @@ type owner struct {
 	heard     news
 	whole     bool      // the server's state has been complete once
 	fromDisk  time.Time // when the state in the store was written to disk; zero if it is from the server
+	refused   time.Time // when a saved state was written that load refused because of its age; zero if none
 	failing   time.Time // since when something is not watched; zero if everything is
 	saved     time.Time
 	savedSize int // bytes of the last saved state
@@ -95,6 +96,7 @@ func (o *owner) run(ctx context.Context) error {
 			o.publishing = nil
 			o.publish()
 		case <-ticks.C:
+			o.loadAgain()
 			o.judge()
 			o.save(false)
 		}

@@ -170,7 +170,9 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 		from, err = o.store.restore(data, cluster)
 	}
 	if err == nil {
-		err = o.w.config.checkAge(time.Since(from.at))
+		if err = o.w.config.checkAge(time.Since(from.at)); err != nil {
+			o.refused = from.at
+		}
 	}
 	if err == nil && o.store.podNames && !from.podNames {
 		err = errPartial
@@ -186,6 +188,19 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 	o.w.log.Info("serving the saved cluster state", "file", path,
 		"age", time.Since(from.at).Round(time.Second), "services", o.store.builder.Snapshot(from.at).Counts().Services,
 		journal.ClusterSnapshot.Attr())
+}
+
+// loadAgain loads the saved state that load refused because of its age, once our clock has been set
+// and shows another age. It does nothing once the server has answered.
+func (o *owner) loadAgain() {
+	switch {
+	case o.refused.IsZero():
+	case o.shape != unknownShape:
+		o.refused = time.Time{}
+	case o.w.config.checkAge(time.Since(o.refused)) == nil:
+		o.refused = time.Time{}
+		o.load(o.cluster)
+	}
 }
 
 // restore decodes the output of encode into the store, if it is of that cluster. The store must be

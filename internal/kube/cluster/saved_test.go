@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -132,6 +133,56 @@ func TestSavedAge(t *testing.T) {
 		}
 		w.wantLogged("msg=\"ignoring the saved cluster state\" ", " error=\"older than snapshotMaxAge: 1h0m0s\"\n")
 	})
+}
+
+// TestSavedFromTheFuture: a node whose clock is wrong at boot ignored its saved state until the
+// next start, even after NTP had set the clock. The API server's certificate is not valid by such a
+// clock, or the server is down too.
+func TestSavedFromTheFuture(t *testing.T) {
+	for _, answers := range []bool{false, true} {
+		fakeTime(t, func(t *testing.T) {
+			w, network := newKnownWorld(t)
+			w.stop()
+			data := []byte(readFile(t, w.config.SnapshotFile))
+			header := data[:len(savedMagic)+sha256.Size]
+			at := time.Now().Add(mostAhead + time.Hour)
+			body := (*savedWriter)(new([]byte))
+			*body = append(*body, data[len(header):][:sha256.Size]...)
+			body.number(uint64(at.Unix()))
+			rest := savedReader{rest: data[len(header)+sha256.Size:]}
+			rest.number(1 << 40)
+			*body = append(*body, rest.rest...)
+			sum := sha256.Sum256(*body)
+			if err := os.WriteFile(w.config.SnapshotFile, slices.Concat([]byte(savedMagic), sum[:], *body), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			network.SetDown(!answers)
+			w.start()
+			time.Sleep(59 * time.Minute)
+			synctest.Wait()
+			w.wantLogged("msg=\"ignoring the saved cluster state\" ", " error=\"from the future by 25h0m0s\"\n")
+			if known := w.snapshot() != nil; known != answers {
+				t.Errorf("the state is known: %v, want %v", known, answers)
+			}
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			switch got := w.snapshot(); {
+			case got == nil || !hasService("alpha", "web")(got):
+				t.Error("the saved state is not served when the clock is right")
+			case got.IsStale() == answers:
+				t.Errorf("stale: %v, want %v", got.IsStale(), !answers)
+			}
+			if got := strings.Count(w.log.String(), "serving the saved cluster state"); got > 0 == answers {
+				t.Errorf("the saved state was served %d times", got)
+			}
+			network.SetDown(false)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if s := w.watcher.State(); s.Phase != Synced || !s.FromDisk.IsZero() {
+				t.Errorf("got state %+v", s)
+			}
+		})
+	}
 }
 
 // TestSavedAsOf: a restart during an API server outage made an old state look new, and an unchanged
