@@ -5,9 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +33,9 @@ const mostAhead = 24 * time.Hour
 
 // savedMagic starts a saved state and includes the format version. A SHA-256 of the rest follows.
 const savedMagic = "node-dns cluster state 4\n"
+
+// maxSaved bounds the file, in bytes. The objects in it take more memory than that.
+const maxSaved = maxOctets
 
 // Reasons why a saved state is not used.
 var (
@@ -161,7 +164,7 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 	if path == "" {
 		return
 	}
-	data, err := os.ReadFile(path)
+	data, err := readSaved(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -188,6 +191,21 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 	o.w.log.Info("serving the saved cluster state", "file", path,
 		"age", time.Since(from.at).Round(time.Second), "services", o.store.builder.Snapshot(from.at).Counts().Services,
 		journal.ClusterSnapshot.Attr())
+}
+
+// readSaved reads a saved state with one allocation of its size.
+func readSaved(path string) ([]byte, error) {
+	file, info, err := atomicfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info.Size() > maxSaved {
+		return nil, fmt.Errorf("%d bytes; the limit is %d", info.Size(), maxSaved)
+	}
+	data := make([]byte, info.Size())
+	_, err = io.ReadFull(file, data)
+	return data, err
 }
 
 // loadAgain loads the saved state that load refused because of its age, once our clock has been set

@@ -3,9 +3,12 @@ package cluster
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/kube/kubewire"
@@ -282,6 +286,33 @@ func TestSavedUnusable(t *testing.T) {
 					t.Error("not synced when the server is back")
 				}
 			})
+		})
+	}
+}
+
+// TestSavedNotRead: a file that no daemon wrote is not read. With a damaged size of gigabytes, the
+// kernel killed each daemon at its start (MemoryMax=). A FIFO blocked the watch.
+func TestSavedNotRead(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		make func(path string) error
+		says string
+	}{
+		{"huge", func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte(savedMagic), 0o600), os.Truncate(path, maxSaved+1))
+		}, "134217729 bytes; the limit is 134217728"},
+		{"a FIFO", func(path string) error { return unix.Mkfifo(path, 0o600) }, "expected a regular file, got a FIFO"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var log bytes.Buffer
+			w := New(Config{SnapshotFile: filepath.Join(t.TempDir(), "cluster.snapshot"), Log: slog.New(slog.NewTextHandler(&log, nil))})
+			if err := row.make(w.config.SnapshotFile); err != nil {
+				t.Fatal(err)
+			}
+			newOwner(w).load([sha256.Size]byte{})
+			if !strings.Contains(log.String(), "ignoring the saved cluster state") || !strings.Contains(log.String(), row.says) {
+				t.Errorf("got log %q, want %q", &log, row.says)
+			}
 		})
 	}
 }
