@@ -112,7 +112,7 @@ func (s State) Same(other State) bool {
 // Load reads the file that Save wrote. It returns the zero State if the file does not exist, and
 // the zero State with an error if the file is invalid.
 func Load(path string) (State, error) {
-	data, err := os.ReadFile(path)
+	data, _, err := atomicfile.Read(path, maxSaved+1)
 	if errors.Is(err, os.ErrNotExist) {
 		return State{}, nil
 	}

@@ -1,6 +1,7 @@
 package dbusapi
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
@@ -65,5 +67,11 @@ func TestLoadFaults(t *testing.T) {
 		if got, err := Load(path); err == nil || !strings.Contains(err.Error(), want) || !got.Same(State{}) {
 			t.Errorf("%.40q: got %+v, %v", text, got, err)
 		}
+	}
+	if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "got a FIFO") { // it blocked the start
+		t.Errorf("a FIFO: %v", err)
 	}
 }

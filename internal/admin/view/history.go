@@ -49,7 +49,7 @@ type keptRoute struct {
 
 // Load reads the history of the previous daemon.
 func (h *history) Load() error {
-	file, err := os.ReadFile(h.Path)
+	file, _, err := atomicfile.Read(h.Path, maxHistory+1)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

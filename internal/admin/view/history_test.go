@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/forward"
@@ -140,5 +142,12 @@ func TestHistoryDamaged(t *testing.T) {
 		if err := h.note(time.Now(), "a test", routesOf(".=10.0.0.1")); err != nil || len(h.kept.Load().Changes) != 1 {
 			t.Errorf("%.10q: got %v", text, err)
 		}
+	}
+	h := history{Path: filepath.Join(t.TempDir(), "servers.json")}
+	if err := unix.Mkfifo(h.Path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Load(); err == nil || !strings.Contains(err.Error(), "got a FIFO") { // it blocked the start
+		t.Errorf("a FIFO: %v", err)
 	}
 }
