@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/node-dns/node-dns/internal/kube/cluster"
@@ -42,7 +43,8 @@ func (d *Daemon) takeFromCluster(settings cluster.Settings) {
 }
 
 // keepFromCluster saves the cluster's DNS configuration after each change, until ctx ends. It is a
-// separate task, so that a slow disk does not delay the watch.
+// separate task, so that a slow disk does not delay the watch. If saving fails, the task fails, and
+// its next run tries again.
 func (d *Daemon) keepFromCluster(ctx context.Context) error {
 	for {
 		select {
@@ -53,9 +55,9 @@ func (d *Daemon) keepFromCluster(ctx context.Context) error {
 		if !d.policy().Config.Resolver.FromCluster {
 			continue
 		}
-		err := d.ownDNS.Load().Save(d.paths.fromCluster)
-		if err != nil {
-			d.log.Warn("cannot save the settings of the cluster's DNS for the next start", "error", err)
+		if err := d.ownDNS.Load().Save(d.paths.fromCluster); err != nil {
+			supervise.Wake(d.ownDNSChanged)
+			return fmt.Errorf("saving the settings of the cluster's DNS for the next start: %w", err)
 		}
 	}
 }

@@ -100,10 +100,24 @@ none.test:53 {
 		t.Errorf("got lost\n%s\nwant %q", strings.Join(lost, "\n"), want)
 	}
 	api.SetOpenShift()
+	// A change that could not be saved was lost at a restart without the API, even if there was
+	// space again long before.
+	file := r.daemon.paths.fromCluster
+	r.await("the file cannot be replaced", func() bool {
+		_ = os.Remove(file) // it may be written meanwhile
+		return os.Mkdir(file, 0o700) == nil
+	})
 	changed := strings.Replace(corefile, "198.51.100.2", "198.51.100.4", 1)
 	api.Apply(coredns(changed))
 	const routes2 = "own.test.=198.51.100.3 corp.test.=198.51.100.4 none.test.= .=198.51.100.1"
 	r.await("the change is followed", func() bool { return r.routes() == routes2 })
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	r.await("the change is saved once that is possible", func() bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(text), "198.51.100.4")
+	})
 
 	api.SetFaults(kubetest.Faults{Status: 503})
 	api.CloseWatches()

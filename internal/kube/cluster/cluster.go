@@ -99,6 +99,8 @@ type Watcher struct {
 	state  atomic.Pointer[State]
 	latest atomic.Pointer[zone.Snapshot] // nil before the first publication
 
+	unwritten atomic.Bool // the last state could not be saved
+
 	settings *settings // nil if settings are not watched
 }
 

@@ -68,6 +68,7 @@ type saved struct {
 // another cluster's is not saved.
 func (o *owner) save(last bool) {
 	due := last || time.Since(o.saved) >= saveEvery
+	o.unsaved = o.w.unwritten.Swap(false) || o.unsaved
 	if o.w.config.SnapshotFile == "" || !o.whole || !o.store.synced() || !due || !last && !o.unsaved && time.Since(o.saved) < saveAgain {
 		return
 	}
@@ -134,6 +135,7 @@ func (w *Watcher) writeSaves(saves <-chan []byte) error {
 	said := ""
 	for data := range saves {
 		_, err := (atomicfile.Writer{}).Write(w.config.SnapshotFile, data, 0o600)
+		w.unwritten.Store(err != nil)
 		switch {
 		case err != nil && said != err.Error():
 			said = err.Error()

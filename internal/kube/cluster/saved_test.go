@@ -244,6 +244,32 @@ func TestSavedWhileRunning(t *testing.T) {
 	})
 }
 
+// TestSavedAfterFailure: a state that could not be written, for lack of space for example, was not
+// written again before the next change, or for a day.
+func TestSavedAfterFailure(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
+		w, _ := newFakeWorld(t)
+		w.server.Apply(readFixture(t, "node-dns"))
+		if err := os.Mkdir(w.config.SnapshotFile, 0o700); err != nil { // it cannot be replaced
+			t.Fatal(err)
+		}
+		w.start()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := strings.Count(w.log.String(), "cannot save the cluster state"); got != 1 {
+			t.Errorf("%d log lines, want 1", got)
+		}
+		if err := os.Remove(w.config.SnapshotFile); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(saveEvery + judgeEvery)
+		synctest.Wait()
+		if readFile(t, w.config.SnapshotFile) == "" {
+			t.Error("the state is not saved once that is possible")
+		}
+	})
+}
+
 // TestSavedUnusable: an unusable state is ignored, and the log gives the reason.
 func TestSavedUnusable(t *testing.T) {
 	rows := []struct {
