@@ -34,6 +34,7 @@ type watchdog struct {
 	late  alarm         // expires if a check takes longer than limit
 	said  string        // problem that the last round found; empty if none
 	shown atomic.Bool   // Hangs was called since the last round that succeeded
+	shows atomic.Bool   // Hangs has not returned
 }
 
 // alarm is the part of rawsock.Alarm that the watchdog uses.
@@ -88,10 +89,13 @@ func (w *watchdog) run(ctx context.Context) {
 	}
 }
 
-// show calls Hangs once until a check succeeds.
+// show calls Hangs once until a check succeeds. It does not wait: journald may hang too.
 func (w *watchdog) show() {
-	if w.shown.CompareAndSwap(false, true) {
-		w.Hangs()
+	if w.shown.CompareAndSwap(false, true) && w.shows.CompareAndSwap(false, true) {
+		go func() {
+			defer w.shows.Store(false)
+			w.Hangs()
+		}()
 	}
 }
 

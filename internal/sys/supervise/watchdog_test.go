@@ -90,6 +90,45 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
+// TestWatchdogShows: a journal that does not read the stacks of a daemon that hung for a moment
+// delays neither the next notification nor the stop. systemd killed a daemon that had recovered.
+func TestWatchdogShows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		start := time.Now()
+		var signs []string
+		rounds := 0
+		r := newRunner(Config{
+			Watchdog: 3 * time.Second,
+			Notify: func(string) error {
+				signs = append(signs, time.Since(start).String())
+				return nil
+			},
+			Hangs: func() { time.Sleep(time.Minute) },
+			Check: func(context.Context, time.Duration) error {
+				switch rounds++; rounds {
+				case 2:
+					return errBroken
+				case 5:
+					cancel()
+				}
+				return nil
+			},
+		})
+		r.newAlarm = func() (alarm, error) { return newGoAlarm(), nil }
+		if err := r.watches(ctx); err != nil {
+			t.Error(err)
+		}
+		if want := []string{"0s", "2.5s", "4s"}; !slices.Equal(signs, want) {
+			t.Errorf("notifications at %v, want %v", signs, want)
+		}
+		if ended := time.Since(start); ended > 6*time.Second {
+			t.Errorf("ended after %v", ended)
+		}
+		time.Sleep(time.Minute) // the bubble must outlive Hangs
+	})
+}
+
 // goAlarm is an alarm with the clock of synctest.
 type goAlarm struct {
 	timer *time.Timer
