@@ -62,14 +62,14 @@ type sockets struct {
 	units     map[socketKey]*os.File // from socket units; may be taken again, because no other program can bind there
 	stored    map[socketKey]bool
 	lost      map[socketKey]bool // not held by the manager: the store is full or failed
-	until     time.Time          // when unused inherited sockets are closed
+	until     time.Time          // when unused inherited sockets are closed; zero before the first look
 }
 
 var _ dnsserver.Sockets = (*sockets)(nil)
 
 func newSockets(store supervise.Store, log *slog.Logger) *sockets {
 	s := &sockets{
-		store: store, log: log, room: storeRoom - storeAside, until: time.Now().Add(unwanted),
+		store: store, log: log, room: storeRoom - storeAside,
 		inherited: map[socketKey]*os.File{}, units: map[socketKey]*os.File{}, stored: map[socketKey]bool{}, lost: map[socketKey]bool{},
 	}
 	if n, err := strconv.Atoi(os.Getenv("FDSTORE")); err == nil {
@@ -174,6 +174,9 @@ func (s *sockets) closeUnused(now time.Time) time.Duration {
 	defer s.mu.Unlock()
 	if len(s.inherited) == 0 {
 		return 0
+	}
+	if s.until.IsZero() {
+		s.until = now.Add(unwanted)
 	}
 	if now.Before(s.until) {
 		return s.until.Sub(now)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
@@ -79,6 +80,28 @@ func TestSocketsOfOneAddress(t *testing.T) {
 	}
 	if s.Drop(dnsserver.UDP, at); len(s.stored) > 0 {
 		t.Errorf("still stored: %v", s.stored)
+	}
+}
+
+// TestSocketsAfterSlowStart: the time until unused sockets are closed begins with the first look
+// after the start. A start that took longer, as with a slow disk, closed those of addresses that
+// were not known yet, with the queries in them.
+func TestSocketsAfterSlowStart(t *testing.T) {
+	s := newSockets(supervise.Store{}, slog.New(slog.DiscardHandler))
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := socketKey{dnsserver.UDP, netip.MustParseAddrPort("192.0.2.10:53"), 0}
+	s.inherited[key], s.stored[key] = file, true
+	first := time.Now().Add(time.Minute)
+	for _, step := range []struct {
+		at, wait time.Duration
+		left     int
+	}{{0, unwanted, 1}, {unwanted - 1, 1, 1}, {unwanted, 0, 0}, {time.Hour, 0, 0}} {
+		if wait := s.closeUnused(first.Add(step.at)); wait != step.wait || len(s.inherited) != step.left || len(s.stored) != step.left {
+			t.Errorf("after %v: wait %v with %d sockets, want %v with %d", step.at, wait, len(s.inherited), step.wait, step.left)
+		}
 	}
 }
 
