@@ -105,9 +105,13 @@ func (r *runner) reload(ctx context.Context) {
 	r.notify(daemon.SdNotifyReady)
 }
 
+// notify sends a state. Only the first of several failures is logged.
 func (r *runner) notify(state string) {
-	if err := r.Notify(state); err != nil {
+	switch err := r.Notify(state); {
+	case err != nil && !r.unheard.Swap(true):
 		r.Log.Warn("service manager", "error", err)
+	case err == nil && r.unheard.Swap(false):
+		r.Log.Info("the service manager reads notifications again")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -84,6 +85,7 @@ func Run(ctx context.Context, c Config) error {
 type runner struct {
 	Config
 	newAlarm func() (alarm, error) // rawsock.NewAlarm, except in tests
+	unheard  atomic.Bool           // the last notification failed
 }
 
 func newRunner(c Config) *runner {

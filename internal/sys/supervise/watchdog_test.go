@@ -90,6 +90,35 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
+// TestWatchdogUnheard: a service manager that reads no notifications is logged once. A frozen PID 1
+// ("Freezing execution") stays so until the next boot, and filled the journal.
+func TestWatchdogUnheard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var log bytes.Buffer
+		sent := 0
+		r := newRunner(Config{
+			Log: slog.New(slog.NewTextHandler(&log, nil)), Watchdog: 3 * time.Second,
+			Notify: func(string) error {
+				if sent++; sent == 200 {
+					cancel()
+				}
+				if 10 < sent && sent < 150 {
+					return errBroken
+				}
+				return nil
+			},
+		})
+		r.newAlarm = func() (alarm, error) { return newGoAlarm(), nil }
+		if err := r.watches(ctx); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Count(log.String(), "\n"); got != 2 {
+			t.Errorf("%d lines, want 2:\n%s", got, &log)
+		}
+	})
+}
+
 // TestWatchdogShows: a journal that does not read the stacks of a daemon that hung for a moment
 // delays neither the next notification nor the stop. systemd killed a daemon that had recovered.
 func TestWatchdogShows(t *testing.T) {
