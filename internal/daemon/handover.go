@@ -34,6 +34,16 @@ const (
 	maxCacheDump = 16 << 20
 )
 
+// mostCacheDump returns the maximum size of the cache dump under the Go runtime's memory limit; 0
+// means none. The dump, its sealed copy and the memory file exist at once, beside a full cache:
+// with MemoryMax=96M and 16 MiB each, the kernel killed the daemon at a restart.
+func mostCacheDump(limit int64) int {
+	if limit == 0 {
+		return maxCacheDump
+	}
+	return int(min(limit/16, maxCacheDump))
+}
+
 // inherited is the state left by an earlier daemon. The zero value is empty.
 type inherited struct {
 	cache   cache.Sealed
@@ -143,7 +153,7 @@ func (d *Daemon) handOver(ctx context.Context) error {
 
 // leaveCache passes the cache's content to the service manager.
 func (d *Daemon) leaveCache() error {
-	dump := d.resolver.Cache().Dump(maxCacheDump)
+	dump := d.resolver.Cache().Dump(mostCacheDump(d.memory.limit.Load()))
 	if len(dump) == 0 {
 		return nil
 	}

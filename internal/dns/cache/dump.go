@@ -25,7 +25,8 @@ func (c *Cache) Dump(limit int) []byte {
 	if c.store == nil {
 		return nil
 	}
-	var data []byte
+	// Most entries take more memory than bytes of the dump. The last one may exceed the limit.
+	data := make([]byte, 0, min(limit, c.Stats().Bytes)+dns.MaxMsgSize)
 	now := c.elapsed()
 	for i := range c.store.shards {
 		room := (limit - len(data)) / (len(c.store.shards) - i)
