@@ -61,7 +61,10 @@ func (d *Daemon) inherit(files []*os.File) inherited {
 		case queriesName:
 			err = store.Remove(queriesName)
 		case cacheName:
-			from.cache, err = readCache(file)
+			var sealed cache.Sealed
+			if sealed, err = readCache(file); err == nil && (from.cache.Dump == nil || sealed.Away < from.cache.Away) {
+				from.cache = sealed
+			}
 			err = errors.Join(err, store.Remove(cacheName)) // use it only once, whatever is in it
 		default:
 			if d.sockets.inherit(file) {
