@@ -246,6 +246,22 @@ func (w *world) hasState(addr string, on bool, why string) bool {
 	return false
 }
 
+// stopWithRules stops the helper with SIGSTOP while the rules of an address are in the kernel.
+func (w *world) stopWithRules(addr string) {
+	w.t.Helper()
+	stopped := fmt.Sprintf("/proc/%d/stat", w.helper.PID())
+	w.await("the helper stops with its rules", func() bool {
+		w.helper.Signal(syscall.SIGCONT)
+		w.awaitState(addr, true, "")
+		w.helper.Signal(syscall.SIGSTOP)
+		w.await("the helper stops", func() bool {
+			data, err := os.ReadFile(stopped)
+			return err == nil && strings.Contains(string(data), ") T ")
+		})
+		return strings.Contains(ruleset(w.t), addr) // a busy machine may be too slow for the last probe
+	})
+}
+
 func hasTable(t *testing.T) bool {
 	t.Helper()
 	out, err := exec.Command("nft", "list", "tables").CombinedOutput()
@@ -461,17 +477,7 @@ func TestClosedSocket(t *testing.T) {
 			w.request(test.cluster)
 			w.start()
 			end := w.serveAs(test.cluster, func() string { return "node-dns 0.9.0" })
-			stopped := fmt.Sprintf("/proc/%d/stat", w.helper.PID())
-			w.await("the helper stops with its rules", func() bool {
-				w.helper.Signal(syscall.SIGCONT)
-				w.awaitState(test.cluster, true, "")
-				w.helper.Signal(syscall.SIGSTOP)
-				w.await("the helper stops", func() bool {
-					data, err := os.ReadFile(stopped)
-					return err == nil && strings.Contains(string(data), ") T ")
-				})
-				return strings.Contains(ruleset(t), test.cluster) // a busy machine may be too slow for the last probe
-			})
+			w.stopWithRules(test.cluster)
 			ask("with node-dns", "node-dns 0.9.0")
 			end()
 			ask("after its end", "CoreDNS-1.12.1")
@@ -479,6 +485,41 @@ func TestClosedSocket(t *testing.T) {
 			w.awaitState(test.cluster, false, test.why)
 		})
 	}
+}
+
+// TestRulesetFlushed: another program's nft flush ruleset removes the table that outlives the
+// helper, which the helper restores within lookAgain. Until then, responses to a client that had
+// queried the cluster's DNS pods from the same port were tracked, got another port, and were
+// dropped.
+func TestRulesetFlushed(t *testing.T) {
+	w := newWorld(t)
+	lab.Need(t, "dig", "nft")
+	pod := w.lab.Namespace("pod")
+	w.lab.Veth("pod0", pod, "eth0")
+	w.lab.Addr("pod0", "10.128.0.1/24")
+	pod.Run("ip", "address", "add", "10.128.0.2/24", "dev", "eth0")
+	pod.Run("ip", "route", "add", "default", "via", "10.128.0.1")
+	kubeProxy := func() {
+		t.Helper()
+		command(t, "nft", "table ip kube-proxy { chain services { type nat hook prerouting priority dstnat; ip daddr "+cluster4+" udp dport 53 dnat to 10.128.0.1; }; }")
+	}
+	ask := func(when, want string) {
+		t.Helper()
+		if out, err := pod.Try("dig", "-b", "10.128.0.2#40000", "+short", "+tries=1", "+timeout=30", "@"+cluster4, "version.bind", "TXT", "CH"); err != nil || out != `"`+want+"\"\n" {
+			t.Errorf("%s, got %q, %v, want %s", when, out, err, want)
+		}
+	}
+	kubeProxy()
+	w.serveAs("10.128.0.1", func() string { return "CoreDNS-1.12.1" })
+	ask("without node-dns", "CoreDNS-1.12.1")
+	w.request(cluster4)
+	w.start()
+	w.serve(cluster4)
+	w.stopWithRules(cluster4)
+	ask("with node-dns", "node-dns 0.9.0")
+	command(t, "nft", "flush", "ruleset")
+	kubeProxy()
+	ask("after nft flush ruleset", "node-dns 0.9.0")
 }
 
 // TestTwoHelpersOfAHost: the helper of a container waits for that of a package on the same host,

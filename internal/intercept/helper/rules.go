@@ -76,15 +76,19 @@ func rulesFor(list []served, by sockets) []rule {
 				rule{rawOut, append(match(s.addr, destination, proto), &expr.Notrack{})},
 				rule{accepted, append(match(s.addr, destination, proto), &expr.Counter{})})
 		}
+		if s.mode == intercept.Local {
+			rules = append(rules, replyRules([]netip.Addr{s.addr})...)
+		}
 	}
 	return rules
 }
 
-// replyRules return the rules for node-dns's responses from these addresses. They are in a table
-// that outlives the helper: after the other rules are gone, node-dns still answers queries that it
-// has received. Tracked, such a response would clash with the client's earlier connections through
-// kube-proxy, which gives it another port, so that the client drops it; or it would become a
-// connection that bypasses kube-proxy's rules.
+// replyRules return the rules for node-dns's responses from these addresses. They are also in a
+// table that outlives the helper: after the other rules are gone, node-dns still answers queries
+// that it has received. Tracked, such a response would clash with the client's earlier connections
+// through kube-proxy, which gives it another port, so that the client drops it; or it would become
+// a connection that bypasses kube-proxy's rules. Only the helper's own table is safe from another
+// program's nft flush ruleset.
 func replyRules(addrs []netip.Addr) []rule {
 	var rules []rule
 	for _, addr := range addrs {
