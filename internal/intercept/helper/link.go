@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -76,22 +77,46 @@ func places(addrs []netip.Addr) (map[netip.Addr]place, error) {
 }
 
 // addNeighbors notes which of these addresses other hosts on the same networks have (ARP, RFC 826;
-// neighbor discovery, RFC 4861).
+// neighbor discovery, RFC 4861). A neighbor counts only where this host's routes lead to it. The
+// kernel remembers a sender without asking it, so a pod can pretend to have any address.
 func addNeighbors(found map[netip.Addr]place, names map[int]string) error {
 	const known = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT
 	neighbors, err := netlink.NeighList(0, netlink.FAMILY_ALL)
 	if err != nil {
 		return fmt.Errorf("listing the neighbors: %w", err)
 	}
+	var routes []netlink.Route // of all tables; nil before a neighbor needs them
 	for _, n := range neighbors {
 		addr, _ := netip.AddrFromSlice(n.IP)
 		addr = addr.Unmap()
-		if at, wanted := found[addr]; wanted && n.State&known != 0 {
+		at, wanted := found[addr]
+		if !wanted || n.State&known == 0 {
+			continue
+		}
+		if routes == nil {
+			if routes, err = netlink.RouteListFiltered(netlink.FAMILY_ALL, new(netlink.Route), netlink.RT_FILTER_TABLE); err != nil {
+				return fmt.Errorf("listing the routes: %w", err)
+			}
+		}
+		if slices.ContainsFunc(routes, func(r netlink.Route) bool { return leadsTo(r, addr, n.LinkIndex) }) {
 			at.neighbor = names[n.LinkIndex]
 			found[addr] = at
 		}
 	}
 	return nil
+}
+
+// leadsTo reports whether a route makes the kernel send packets to a neighbor on a link: it has the
+// neighbor as a gateway, or reaches it without one.
+func leadsTo(r netlink.Route, addr netip.Addr, link int) bool {
+	if r.Type != unix.RTN_UNICAST {
+		return false
+	}
+	inDst := r.Dst == nil && (r.Family == netlink.FAMILY_V4) == addr.Is4() || r.Dst != nil && r.Dst.Contains(addr.AsSlice())
+	hops := append(r.MultiPath, &netlink.NexthopInfo{LinkIndex: r.LinkIndex, Gw: r.Gw, Via: r.Via})
+	return slices.ContainsFunc(hops, func(hop *netlink.NexthopInfo) bool {
+		return hop.LinkIndex == link && (hop.Gw.Equal(addr.AsSlice()) || inDst && hop.Gw == nil && hop.Via == nil)
+	})
 }
 
 // addAddress makes an address local. Where the kernel has no dummy links, lo gets it.

@@ -54,6 +54,9 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("with %s, got %+v, want %+v: %v", row.link, at[addr], row.want, err)
 		}
 	}
+	command(t, "ip", "link", "set", "host0", "up")
+	command(t, "ip", "route", "add", "192.0.2.0/24", "dev", "host0")
+	command(t, "ip", "route", "add", "2001:db8::/64", "dev", "host0")
 	for _, row := range []struct {
 		addr, state string
 		want        place
@@ -68,6 +71,55 @@ func TestPlaces(t *testing.T) {
 		if err != nil || at[addr] != row.want {
 			t.Errorf("with the %s neighbor %s, got %+v, want %+v: %v", row.state, row.addr, at[addr], row.want, err)
 		}
+	}
+}
+
+// TestForgedNeighbor: a pod that sends a packet from an intercepted address becomes its neighbor in
+// the kernel's table: over IPv6 always, over IPv4 without rp_filter and while the address is not
+// local. One packet ended the interception, for as long as the kernel remembered it, and with
+// NodeLocal DNSCache's address the DNS of all pods of the node. A neighbor counts only where this
+// host's routes lead to it.
+func TestForgedNeighbor(t *testing.T) {
+	for _, test := range []struct{ addr, net, host, length string }{
+		{cluster4, "10.96.0.0/12", "10.128.0.1", "/24"},
+		{cluster6, "fd00::/112", "fd01::1", "/64"},
+	} {
+		t.Run(test.addr, func(t *testing.T) {
+			l := lab.New(t)
+			lab.Need(t, "dig")
+			addr, pod := netip.MustParseAddr(test.addr), l.Namespace("pod")
+			l.Veth("pod0", pod, "eth0")
+			l.Run("ip", "address", "add", test.host+test.length, "dev", "pod0", "nodad")
+			pod.Run("ip", "address", "add", netip.MustParseAddr(test.host).Next().String()+test.length, "dev", "eth0", "nodad")
+			pod.Run("ip", "address", "add", test.addr, "dev", "eth0", "nodad")
+			isKnown := func() bool { return strings.Contains(l.Run("ip", "neighbor", "show", test.addr), "lladdr") }
+			for end := time.Now().Add(30 * time.Second); !isKnown(); {
+				if time.Now().After(end) {
+					t.Fatal("the kernel does not take the pod for a neighbor")
+				}
+				pod.Try("dig", "-b", test.addr, "+tries=1", "+timeout=1", "@"+test.host, "version.bind", "TXT", "CH")
+			}
+			for _, route := range []struct {
+				name string
+				add  []string // to `ip route`
+				want string
+			}{
+				{"no route leads there", nil, ""},
+				{"a route through another link", []string{"add", test.net, "dev", "lo"}, ""},
+				{"a route through a gateway", []string{"replace", test.net, "via", netip.MustParseAddr(test.host).Next().String()}, ""},
+				{"the host's own network", []string{"replace", test.net, "dev", "pod0"}, "pod0"},
+				{"the gateway of a route", []string{"replace", test.net, "via", test.addr, "dev", "pod0", "onlink"}, "pod0"},
+				{"one gateway of several", []string{"replace", test.net, "nexthop", "via", netip.MustParseAddr(test.host).Next().String(), "nexthop", "via", test.addr, "dev", "pod0", "onlink"}, "pod0"},
+			} {
+				if route.add != nil {
+					l.Run(append([]string{"ip", "route"}, route.add...)...)
+				}
+				at, err := places([]netip.Addr{addr})
+				if err != nil || at[addr].neighbor != route.want {
+					t.Errorf("%s: got %+v, want the neighbor on %q: %v", route.name, at[addr], route.want, err)
+				}
+			}
+		})
 	}
 }
 
