@@ -282,7 +282,7 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 func (s *store) restoreImported(slice *zone.Slice) {
 	if _, exists := s.objects[kubewire.EndpointSlices][slice.Key]; !exists {
 		octets := sizeOf(slice.Key, slice)
-		s.room -= octets
+		s.take(slice.Key, octets)
 		s.objects[kubewire.EndpointSlices][slice.Key] = entry{octets: uint32(octets)}
 	}
 	s.trim(slice)
@@ -295,7 +295,7 @@ func (s *store) restoreObject(kind kubewire.Kind, key zone.Key, value any) {
 	was := s.objects[kind][key]
 	s.trim(value)
 	octets := sizeOf(key, value) // for an Endpoints object, the size of one subset
-	s.room -= octets
+	s.take(key, octets)
 	s.objects[kind][key] = entry{octets: was.octets + uint32(octets)}
 	s.build(kind, key, value)
 }

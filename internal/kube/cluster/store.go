@@ -18,8 +18,10 @@ const maxObjects = 1 << 20
 // safe for concurrent use.
 type store struct {
 	builder zone.Builder
-	limit   int // of objects of each kind
-	room    int // bytes that all objects may still take, by sizeOf
+	limit   int            // of objects of each kind
+	room    int            // bytes that all objects may still take, by sizeOf
+	share   int            // bytes that the objects of one namespace may take
+	taken   map[string]int // bytes that they take, by namespace
 	objects [kubewire.ServiceImports + 1]map[zone.Key]entry
 	// progress is the progress of the source of each kind.
 	progress map[kubewire.Kind]*progress
@@ -55,7 +57,10 @@ type progress struct {
 }
 
 func newStore(f Features) *store {
-	s := &store{limit: maxObjects, room: maxOctets, progress: make(map[kubewire.Kind]*progress), podNames: f.PodNames}
+	s := &store{
+		limit: maxObjects, room: maxOctets, share: maxShare, taken: make(map[string]int),
+		progress: make(map[kubewire.Kind]*progress), podNames: f.PodNames,
+	}
 	for kind := range s.objects {
 		s.objects[kind] = make(map[zone.Key]entry)
 	}
@@ -153,14 +158,14 @@ func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
 	}
 	s.trim(o.Value)
 	octets := sizeOf(o.Key, o.Value)
-	if octets > s.room+int(old.octets) {
-		s.drop(p, o.Key, errNoRoom)
+	if why := s.whyNoRoom(o.Key, octets-int(old.octets)); why != nil {
+		s.drop(p, o.Key, why)
 		if !exists {
 			return false
 		}
 		o.Value, octets = nil, sizeOf(o.Key, nil) // its old value is wrong
 	}
-	s.room -= octets - int(old.octets)
+	s.take(o.Key, octets-int(old.octets))
 	e := entry{
 		octets: uint32(octets), listEpoch: p.epoch, trigger: cmp.Or(triggerMark(o.Triggered), old.trigger),
 	}
@@ -174,7 +179,7 @@ func (s *store) remove(kind kubewire.Kind, key zone.Key) (changed bool) {
 		return false
 	}
 	delete(s.objects[kind], key)
-	s.room += int(old.octets)
+	s.take(key, -int(old.octets))
 	return s.build(kind, key, nil)
 }
 

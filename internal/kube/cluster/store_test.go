@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -294,6 +295,40 @@ func TestStoreIsBoundedInOctets(t *testing.T) {
 	}
 	if s.room != 100_000 {
 		t.Errorf("got %d free bytes at the end", s.room)
+	}
+}
+
+// TestNamespaceShare: a namespace cannot take the room of others. A user who filled it made new
+// Services of other namespaces unknown, and known ones when their slices grew.
+func TestNamespaceShare(t *testing.T) {
+	s := newStore(Features{})
+	slices := source{kind: kubewire.EndpointSlices}
+	s.assign([]source{slices})
+	s.room, s.share = 100_000, 50_000
+	tell := func(namespace, name string, endpoints int) {
+		key := zone.Key{Namespace: namespace, Name: name}
+		v := &zone.Slice{Key: key, Service: "web"}
+		for i := range endpoints {
+			v.Endpoints = append(v.Endpoints, zone.Endpoint{Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), Ready: true})
+		}
+		s.apply(report{source: slices, step: changed, object: kubewire.Object{Key: key, Value: v}})
+	}
+	tell("shop", "web", 10)
+	for i := range 50 {
+		tell("greedy", fmt.Sprint("web-", i), 100)
+	}
+	if s.totals.Dropped == 0 || s.progress[slices.kind].drops.why != errNoShare {
+		t.Errorf("got %d dropped objects, the last one because of %v", s.totals.Dropped, s.progress[slices.kind].drops.why)
+	}
+	before := s.totals.Dropped
+	tell("shop", "web", 200)
+	tell("bank", "web", 100)
+	if s.totals.Dropped != before {
+		t.Errorf("another namespace's objects were dropped, the last one because of %v", s.progress[slices.kind].drops.why)
+	}
+	s.sweep(slices.kind, func(entry) bool { return true })
+	if s.room != 100_000 || len(s.taken) > 0 {
+		t.Errorf("at the end, %d bytes are free, and taken is %v", s.room, s.taken)
 	}
 }
 
