@@ -78,6 +78,9 @@ type helper struct {
 	filters  filterWatch
 	rules    []served // in the kernel
 	held     []held
+	left     []left
+	// forgetting is closed when the running deletion of connections ends; nil if none runs.
+	forgetting chan struct{}
 }
 
 // Run intercepts until ctx ends or, unless Stay is set, the daemon withdraws its request. Only one
@@ -104,7 +107,7 @@ func Run(ctx context.Context, config Config) error {
 	return nil
 }
 
-// intercept returns when no address is requested or held any more, or when ctx ends.
+// intercept returns when loop does.
 func (h *helper) intercept(ctx context.Context) error {
 	t, err := openTable()
 	if err != nil {
@@ -167,7 +170,8 @@ func markProbe(_, _ string, c syscall.RawConn) error {
 	return errors.Join(err, failed)
 }
 
-// loop returns when no address is requested or held any more, or when ctx ends.
+// loop returns when no address is requested or held any more and no client is translated, or when
+// ctx ends.
 func (h *helper) loop(ctx context.Context) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -176,7 +180,8 @@ func (h *helper) loop(ctx context.Context) error {
 		if err := h.step(ctx); err != nil {
 			return err
 		}
-		if len(h.request.Addrs) == 0 && len(h.held) == 0 {
+		h.forget(time.Now())
+		if len(h.request.Addrs) == 0 && len(h.held) == 0 && !h.isForgetting() {
 			return nil
 		}
 		h.notify()
@@ -295,6 +300,7 @@ func (h *helper) set(rules []served) error {
 	if err := h.table.set(rules); err != nil {
 		return err
 	}
+	h.leave(h.rules, rules)
 	h.rules = rules
 	return nil
 }
@@ -322,7 +328,10 @@ func (h *helper) probe(ctx context.Context) []string {
 // daemon requests interception: it may still answer, and without the other rules they do no harm.
 func (h *helper) end() error {
 	err := h.table.close()
+	h.follow() // the request may have gone since the last step
+	h.leave(h.rules, nil)
 	h.ways, h.rules = nil, nil
+	h.forgetNow()
 	err = errors.Join(err, h.report(nil))
 	if len(h.request.Addrs) == 0 {
 		err = errors.Join(err, h.drop(time.Now()))

@@ -22,6 +22,7 @@ func (h *helper) look() error {
 	if err != nil {
 		return err
 	}
+	isFirst := h.ways == nil
 	h.ways = nil
 	var errs []error
 	for _, addr := range h.request.Addrs {
@@ -31,6 +32,9 @@ func (h *helper) look() error {
 		}
 		if w.hold {
 			h.hold(addr, now)
+		}
+		if isFirst {
+			h.addLeft(w.served) // by a helper that was killed
 		}
 		h.ways = append(h.ways, w)
 	}
