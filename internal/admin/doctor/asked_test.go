@@ -370,6 +370,7 @@ var askedRows = []checkRow{
 		s.Host.Root = true
 	}, Warn, "no program answers at 169.254.20.10, which the link nodelocaldns has|node-dns migrate --apply"},
 	{"interception", "a firewall drops the queries", intercepting(control.Intercepted{Address: "10.96.0.10", Why: "a packet filter of this host drops queries of pods"}), Warn, "drops queries of pods|let pods query this host (see the check input-filter"},
+	{"interception", "a firewall drops the responses", intercepting(control.Intercepted{Address: "10.96.0.10", Why: "a packet filter of this host drops responses to pods"}), Warn, "drops responses to pods|let packets from port 53 of this host out"},
 	{"interception", "of the host's own address", intercepting(control.Intercepted{Address: "10.0.0.5", Why: "the link eth0 of this host has it"}), Warn, "remove the address from intercept"},
 	{"interception", "on an old kernel", func(s *Snapshot) {
 		intercepting(control.Intercepted{Address: "10.96.0.10", On: true})(s)

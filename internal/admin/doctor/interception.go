@@ -71,6 +71,8 @@ func (s Snapshot) interceptionFix(why string) string {
 		replacement, _ := s.Host.State.Net.Replacement() // found
 		return replacement.Name + " translates the addresses of Services, so that the queries cannot be intercepted: remove intercept from " + nodeDNSYAML +
 			". " + migrate.InsteadOf(replacement) + " (docs/howto/intercept.md)"
+	case strings.Contains(why, "packet filter") && strings.Contains(why, "responses"):
+		return "let packets from port 53 of this host out, which connection tracking does not know (see nft list ruleset), then systemctl restart node-dns-intercept.service"
 	case strings.Contains(why, "packet filter"):
 		return "let pods query this host (see the check input-filter, and nft list ruleset), then systemctl restart node-dns-intercept.service"
 	case strings.Contains(why, "of this host has it"):

@@ -51,8 +51,8 @@ func TestByteOrder(t *testing.T) {
 			}
 		}
 	}
-	// For each protocol: five rules of the first address, and two of the second.
-	if marks != 1 || ports != 14 || addrs != 14 || targets != 4 {
+	// For each protocol: six rules of the first address, and two of the second.
+	if marks != 1 || ports != 16 || addrs != 16 || targets != 4 {
 		t.Errorf("got %d marks, %d ports, %d addresses and %d translations", marks, ports, addrs, targets)
 	}
 }

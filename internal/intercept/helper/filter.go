@@ -8,8 +8,9 @@ import (
 )
 
 // A packet filter of this host, such as firewalld's, may drop queries that are for this host now.
-// It let them pass while they were for the cluster's DNS pods. So the rules count the queries that
-// arrive, and those that have passed all filters.
+// It let them pass while they were for the cluster's DNS pods. Or it may drop the responses, which
+// connection tracking does not know. So the rules count the queries that arrive, and those that
+// have passed all filters, and the responses of node-dns likewise.
 
 const (
 	// filterWindow is the time over which packets are compared.
@@ -21,10 +22,14 @@ const (
 	filteredFor = 10 * time.Minute
 )
 
-// filtered is why an address is not intercepted.
-const filtered = "a packet filter of this host drops queries of pods"
+// Reasons why an address is not intercepted.
+const (
+	filtered          = "a packet filter of this host drops queries of pods"
+	filteredResponses = "a packet filter of this host drops responses to pods"
+)
 
-// passage counts packets for the intercepted addresses. Packets pass while the counters are read.
+// passage counts queries to the intercepted addresses, or responses from them. Packets pass while
+// the counters are read.
 type passage struct {
 	before   uint64 // accepted, read before arrived
 	arrived  uint64
@@ -59,13 +64,22 @@ func (f *filterWatch) see(now time.Time, p passage) bool {
 // blocks reports whether a filter was found to drop queries, a short time ago.
 func (f *filterWatch) blocks(now time.Time) bool { return now.Before(f.until) }
 
-// passage reads the counters of the rules in the kernel.
-func (t *table) passage() (passage, error) {
+// passages reads the counters of the rules in the kernel, of queries and of responses.
+func (t *table) passages() (queries, responses passage, err error) {
+	queries, err = t.passage(rawIn, accepted)
+	if err == nil {
+		responses, err = t.passage(rawOut, sent)
+	}
+	return queries, responses, err
+}
+
+// passage reads the counters of a chain before all filters, and of one after them.
+func (t *table) passage(first, last chain) (passage, error) {
 	var p passage
 	for _, count := range []struct {
 		chain chain
 		into  *uint64
-	}{{accepted, &p.before}, {rawIn, &p.arrived}, {accepted, &p.accepted}} {
+	}{{last, &p.before}, {first, &p.arrived}, {last, &p.accepted}} {
 		have := t.chains[count.chain.name]
 		if have == nil {
 			continue // nothing was intercepted yet

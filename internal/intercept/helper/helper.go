@@ -57,7 +57,7 @@ type Config struct {
 // kernel holds the rules: a table, or a test's.
 type kernel interface {
 	set(list []served) error
-	passage() (passage, error)
+	passages() (queries, responses passage, err error)
 	close() error
 }
 
@@ -73,10 +73,10 @@ type helper struct {
 	looked   time.Time
 	notified time.Time // the last notification of systemd's watchdog
 	state    intercept.State
-	isBusy   bool   // another helper intercepts, and the log says so
-	fault    string // the logged reason why the request cannot be read; "" if it can
-	filters  filterWatch
-	rules    []served // in the kernel
+	isBusy   bool           // another helper intercepts, and the log says so
+	fault    string         // the logged reason why the request cannot be read; "" if it can
+	filters  [2]filterWatch // of queries and of responses
+	rules    []served       // in the kernel
 	held     []held
 	left     []left
 	// forgetting is closed when the running deletion of connections ends; nil if none runs.
@@ -234,7 +234,7 @@ func (h *helper) follow() {
 		return
 	}
 	h.linger(time.Now())
-	h.request, h.looked, h.filters = request, time.Time{}, filterWatch{}
+	h.request, h.looked, h.filters = request, time.Time{}, [2]filterWatch{}
 }
 
 // step looks at the host, probes each address, and makes the rules follow the answers.
@@ -258,17 +258,22 @@ func (h *helper) step(ctx context.Context) error {
 	return h.change(rules, why)
 }
 
-// watchFilters sets the reason of the addresses whose queries a packet filter drops.
+// watchFilters sets the reason of the addresses whose queries or responses a packet filter drops.
 func (h *helper) watchFilters(why []string) error {
-	p, err := h.table.passage()
+	queries, responses, err := h.table.passages()
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	h.filters.see(now, p)
+	h.filters[0].see(now, queries)
+	h.filters[1].see(now, responses)
 	for i, w := range h.ways {
-		if w.mode == intercept.Local && why[i] == "" && h.filters.blocks(now) {
+		switch {
+		case w.mode != intercept.Local || why[i] != "":
+		case h.filters[0].blocks(now):
 			why[i] = filtered
+		case h.filters[1].blocks(now):
+			why[i] = filteredResponses
 		}
 	}
 	return nil

@@ -44,8 +44,8 @@ func (k *fakeKernel) set(list []served) error {
 	return nil
 }
 
-func (k *fakeKernel) passage() (passage, error) { return passage{}, nil }
-func (k *fakeKernel) close() error              { return k.set(nil) }
+func (k *fakeKernel) passages() (queries, responses passage, err error) { return }
+func (k *fakeKernel) close() error                                      { return k.set(nil) }
 
 // newFakeHelper returns a helper that does not look at the host, in the middle of a request.
 func newFakeHelper(t *testing.T, addrs ...string) (*helper, *fakeKernel) {

@@ -33,8 +33,10 @@ type chain struct {
 var (
 	rawIn  = chain{"raw-prerouting", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, *nftables.ChainPriorityRaw}
 	rawOut = chain{"raw-output", nftables.ChainTypeFilter, nftables.ChainHookOutput, *nftables.ChainPriorityRaw}
-	// accepted comes after all other chains for packets to this host.
+	// accepted comes after all other chains for packets to this host, and sent after those for
+	// packets from it.
 	accepted = chain{"accepted", nftables.ChainTypeFilter, nftables.ChainHookInput, math.MaxInt32}
+	sent     = chain{"sent", nftables.ChainTypeFilter, nftables.ChainHookOutput, math.MaxInt32}
 	natIn    = chain{"nat-prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, *nftables.ChainPriorityNATDest - 1}
 	natOut   = chain{"nat-output", nftables.ChainTypeNAT, nftables.ChainHookOutput, *nftables.ChainPriorityNATDest - 1}
 )
@@ -74,21 +76,21 @@ func rulesFor(list []served, by sockets) []rule {
 			}
 			rules = append(rules,
 				rule{rawOut, append(match(s.addr, destination, proto), &expr.Notrack{})},
-				rule{accepted, append(match(s.addr, destination, proto), &expr.Counter{})})
-		}
-		if s.mode == intercept.Local {
-			rules = append(rules, replyRules([]netip.Addr{s.addr})...)
+				rule{accepted, append(match(s.addr, destination, proto), &expr.Counter{})},
+				// The kernel protects this table, and not that of replyRules, from nft flush
+				// ruleset.
+				rule{rawOut, append(match(s.addr, source, proto), &expr.Counter{}, &expr.Notrack{})},
+				rule{sent, append(match(s.addr, source, proto), &expr.Counter{})})
 		}
 	}
 	return rules
 }
 
-// replyRules return the rules for node-dns's responses from these addresses. They are also in a
-// table that outlives the helper: after the other rules are gone, node-dns still answers queries
-// that it has received. Tracked, such a response would clash with the client's earlier connections
-// through kube-proxy, which gives it another port, so that the client drops it; or it would become
-// a connection that bypasses kube-proxy's rules. Only the helper's own table is safe from another
-// program's nft flush ruleset.
+// replyRules return the rules for node-dns's responses from these addresses. They are in a table
+// that outlives the helper: after the other rules are gone, node-dns still answers queries that it
+// has received. Tracked, such a response would clash with the client's earlier connections through
+// kube-proxy, which gives it another port, so that the client drops it; or it would become a
+// connection that bypasses kube-proxy's rules.
 func replyRules(addrs []netip.Addr) []rule {
 	var rules []rule
 	for _, addr := range addrs {
