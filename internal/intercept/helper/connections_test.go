@@ -133,3 +133,53 @@ func TestKeptSocket(t *testing.T) {
 		})
 	}
 }
+
+// TestSource: a program of this host that queries an intercepted address, which is local, has that
+// address as its source. kube-proxy translates the query where node-dns does not answer, as it does
+// for other ports. Unless it also masquerades, the cluster's DNS pods responded to that address,
+// and on their own nodes.
+func TestSource(t *testing.T) {
+	for _, test := range []struct{ ip, cluster, node, pods, length string }{
+		{"ip", cluster4, "192.0.2.1", "192.0.2.2", "/24"},
+		{"ip6", cluster6, "2001:db8::1", "2001:db8::2", "/64"},
+	} {
+		t.Run(test.ip, func(t *testing.T) {
+			l := lab.New(t)
+			lab.Need(t, "dig", "nft")
+			cluster, node := netip.MustParseAddr(test.cluster), netip.MustParseAddr(test.node)
+			other := l.Namespace("other")
+			l.Veth("other0", other, "eth0")
+			l.Run("ip", "address", "add", test.node+test.length, "dev", "other0", "nodad")
+			other.Run("ip", "address", "add", test.pods+test.length, "dev", "eth0", "nodad")
+			command(t, "nft", fmt.Sprintf("table %s kube-proxy { chain services { type nat hook output priority -100; %[1]s daddr %s udp dport 53 dnat to %s; }; }", test.ip, test.cluster, test.pods))
+			if err := addAddress(cluster); err != nil {
+				t.Fatal(err)
+			}
+			defer removeAddress(cluster)
+			if err := setReplies([]netip.Addr{cluster}); err != nil {
+				t.Fatal(err)
+			}
+			defer setReplies(nil)
+			l.Try("dig", "+tries=1", "+timeout=1", "@"+test.cluster, "version.bind", "TXT", "CH")
+			family := netlink.InetFamily(unix.AF_INET)
+			if cluster.Is6() {
+				family = unix.AF_INET6
+			}
+			flows, err := netlink.ConntrackTableList(netlink.ConntrackTable, family)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := 0
+			for _, flow := range flows {
+				if flow.Forward.DstIP.Equal(cluster.AsSlice()) && flow.Reverse.SrcIP.String() == test.pods {
+					if seen++; !flow.Reverse.DstIP.Equal(node.AsSlice()) {
+						t.Errorf("the response goes to %v, want %v", flow.Reverse.DstIP, node)
+					}
+				}
+			}
+			if seen == 0 {
+				t.Error("the query is not tracked")
+			}
+		})
+	}
+}

@@ -38,7 +38,9 @@ var (
 	accepted = chain{"accepted", nftables.ChainTypeFilter, nftables.ChainHookInput, math.MaxInt32}
 	sent     = chain{"sent", nftables.ChainTypeFilter, nftables.ChainHookOutput, math.MaxInt32}
 	natIn    = chain{"nat-prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, *nftables.ChainPriorityNATDest - 1}
-	natOut   = chain{"nat-output", nftables.ChainTypeNAT, nftables.ChainHookOutput, *nftables.ChainPriorityNATDest - 1}
+	// natSource comes after the chains of kube-proxy, which may masquerade the same packets.
+	natSource = chain{"nat-postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, *nftables.ChainPriorityNATSource + 1}
+	natOut    = chain{"nat-output", nftables.ChainTypeNAT, nftables.ChainHookOutput, *nftables.ChainPriorityNATDest - 1}
 )
 
 // A rule is one rule of a chain.
@@ -101,6 +103,21 @@ func replyRules(addrs []netip.Addr) []rule {
 	return rules
 }
 
+// sourceRules return the rules for connections of this host's programs that leave it with such an
+// address as their source: the kernel gives them the address that they query, because it is local,
+// and kube-proxy translates that. They get the source that they would have without the helper, so
+// that responses come back here.
+func sourceRules(addrs []netip.Addr) []rule {
+	var rules []rule
+	for _, addr := range addrs {
+		rules = append(rules, rule{natSource, append(matchAddr(addr, source),
+			&expr.Meta{Key: expr.MetaKeyOIFTYPE, Register: 1},
+			&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: binaryutil.NativeEndian.PutUint16(unix.ARPHRD_LOOPBACK)},
+			&expr.Masq{})})
+	}
+	return rules
+}
+
 // side selects the source or the destination of a packet.
 type side int
 
@@ -111,6 +128,16 @@ const (
 
 // match returns the expressions that match packets with this address and port 53 on one side.
 func match(addr netip.Addr, on side, proto byte) []expr.Any {
+	return append(matchAddr(addr, on),
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{proto}},
+		// The ports come first in UDP's and TCP's headers: source, destination.
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2 * uint32(on), Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
+	)
+}
+
+func matchAddr(addr netip.Addr, on side) []expr.Any {
 	family, offset := byte(unix.NFPROTO_IPV4), uint32(12) // RFC 791 section 3.1
 	if addr.Is6() {
 		family, offset = unix.NFPROTO_IPV6, 8 // RFC 8200 section 3
@@ -123,11 +150,6 @@ func match(addr netip.Addr, on side, proto byte) []expr.Any {
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{family}},
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: uint32(addr.BitLen() / 8)},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: addr.AsSlice()},
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{proto}},
-		// The ports come first in UDP's and TCP's headers: source, destination.
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2 * uint32(on), Len: 2},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
 	}
 }
 

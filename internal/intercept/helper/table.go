@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -148,26 +149,40 @@ func (t *table) close() error {
 	return errors.Join(err, t.conn.CloseLasting())
 }
 
-// setReplies replaces the table with the rules for responses from these addresses. Without
-// addresses it removes the table.
+// setReplies replaces the table with the rules for packets from these addresses. Without addresses
+// it removes the table. Where the kernel has no translation in tables of family inet (Linux 5.2),
+// it leaves out sourceRules.
 func setReplies(addrs []netip.Addr) error {
-	conn, err := nftables.New()
+	rules := replyRules(addrs)
+	err := replaceReplies(slices.Concat(rules, sourceRules(addrs)))
+	if err != nil && len(addrs) > 0 {
+		err = replaceReplies(rules)
+	}
 	if err != nil {
-		return fmt.Errorf("opening nf_tables: %w", err)
-	}
-	replies := conn.AddTable(&nftables.Table{Name: repliesName, Family: nftables.TableFamilyINet})
-	conn.DelTable(replies) // it exists now
-	if rules := replyRules(addrs); len(rules) > 0 {
-		conn.AddTable(replies)
-		out := conn.AddChain(&nftables.Chain{Name: rawOut.name, Table: replies, Type: rawOut.kind, Hooknum: rawOut.hook, Priority: &rawOut.priority})
-		for _, r := range rules {
-			conn.AddRule(&nftables.Rule{Table: replies, Chain: out, Exprs: r.exprs})
-		}
-	}
-	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("changing the table inet %s: %w", repliesName, err)
 	}
 	return nil
+}
+
+func replaceReplies(rules []rule) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	replies := conn.AddTable(&nftables.Table{Name: repliesName, Family: nftables.TableFamilyINet})
+	conn.DelTable(replies) // it exists now
+	if len(rules) > 0 {
+		conn.AddTable(replies)
+	}
+	chains := map[string]*nftables.Chain{}
+	for _, r := range rules {
+		if chains[r.chain.name] == nil {
+			c := r.chain
+			chains[c.name] = conn.AddChain(&nftables.Chain{Name: c.name, Table: replies, Type: c.kind, Hooknum: c.hook, Priority: &c.priority})
+		}
+		conn.AddRule(&nftables.Rule{Table: replies, Chain: chains[r.chain.name], Exprs: r.exprs})
+	}
+	return conn.Flush()
 }
 
 // errBusy means that another helper intercepts.
