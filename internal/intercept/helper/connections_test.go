@@ -156,10 +156,10 @@ func TestSource(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer removeAddress(cluster)
-			if err := setReplies([]netip.Addr{cluster}); err != nil {
+			if err := setReplies([]netip.Addr{cluster}, []netip.Addr{cluster}); err != nil {
 				t.Fatal(err)
 			}
-			defer setReplies(nil)
+			defer setReplies(nil, nil)
 			l.Try("dig", "+tries=1", "+timeout=1", "@"+test.cluster, "version.bind", "TXT", "CH")
 			family := netlink.InetFamily(unix.AF_INET)
 			if cluster.Is6() {
@@ -179,6 +179,45 @@ func TestSource(t *testing.T) {
 			}
 			if seen == 0 {
 				t.Error("the query is not tracked")
+			}
+		})
+	}
+}
+
+// TestOtherPorts: a pod that may use the DNS Service's address, but not the node's, does not reach
+// programs of this host through the address, which is local now.
+func TestOtherPorts(t *testing.T) {
+	for _, test := range []struct{ cluster, node, length string }{{cluster4, "10.128.0.1", "/24"}, {cluster6, "fd01::1", "/64"}} {
+		t.Run(test.cluster, func(t *testing.T) {
+			w := newWorld(t)
+			lab.Need(t, "dig")
+			pod := w.lab.Namespace("pod")
+			w.lab.Veth("pod0", pod, "eth0")
+			w.lab.Run("ip", "address", "add", test.node+test.length, "dev", "pod0", "nodad")
+			pod.Run("ip", "address", "add", netip.MustParseAddr(test.node).Next().String()+test.length, "dev", "eth0", "nodad")
+			pod.Run("ip", "route", "add", "default", "via", test.node)
+			ask := func(try func(argv ...string) (string, error), to, port, network string) string {
+				out, _ := try("dig", "-p", port, network, "+short", "+tries=1", "+timeout=30", "@"+to, "version.bind", "TXT", "CH")
+				return strings.Trim(out, "\"\n")
+			}
+			w.serveOn("", "5353", func() string { return "another program" })
+			w.request(test.cluster)
+			w.start()
+			w.serve(test.cluster)
+			w.awaitState(test.cluster, true, "")
+			for _, network := range []string{"+notcp", "+tcp"} {
+				if got := ask(pod.Try, test.node, "5353", network); got != "another program" {
+					t.Errorf("%s, at the node's address, the pod got %q", network, got)
+				}
+				if got := ask(pod.Try, test.cluster, "5353", network); !strings.Contains(got, "refused") {
+					t.Errorf("%s, at the Service's address, the pod got %q", network, got)
+				}
+				if got := ask(w.lab.Try, test.cluster, "5353", network); got != "another program" {
+					t.Errorf("%s, at the Service's address, this host got %q", network, got)
+				}
+				if got := ask(pod.Try, test.cluster, "53", network); got != "node-dns 0.9.0" {
+					t.Errorf("%s, the pod's query for node-dns got %q", network, got)
+				}
 			}
 		})
 	}

@@ -156,7 +156,7 @@ func Clean(root string) error {
 	if request, failed := intercept.ReadRequest(intercept.RequestFile(root)); failed == nil && len(request.Addrs) > 0 {
 		return err
 	}
-	return errors.Join(err, removeLink(), setReplies(nil))
+	return errors.Join(err, removeLink(), setReplies(nil, nil))
 }
 
 // identify is nameserver.Identify with probeMark.

@@ -60,7 +60,7 @@ func TestRules(t *testing.T) {
 					local = append(local, s.addr)
 				}
 			}
-			if err := setReplies(local); err != nil {
+			if err := setReplies(local, local); err != nil {
 				t.Fatal(err)
 			}
 			got := ruleset(t)
@@ -177,6 +177,12 @@ func (w *world) serve(addr string) {
 // end ends it.
 func (w *world) serveAs(addr string, name func() string) (end func()) {
 	w.t.Helper()
+	return w.serveOn(addr, "53", name)
+}
+
+// serveOn is serveAs on any port.
+func (w *world) serveOn(addr, port string, name func() string) (end func()) {
+	w.t.Helper()
 	handler := dns.HandlerFunc(func(rw dns.ResponseWriter, q *dns.Msg) {
 		if w.silent.Load() {
 			return
@@ -192,11 +198,11 @@ func (w *world) serveAs(addr string, name func() string) (end func()) {
 	udp, tcp := &dns.Server{Handler: handler}, &dns.Server{Handler: handler}
 	w.await(addr+" is local", func() (ok bool) {
 		var err error
-		udp.PacketConn, err = config.ListenPacket(w.t.Context(), "udp", net.JoinHostPort(addr, "53"))
+		udp.PacketConn, err = config.ListenPacket(w.t.Context(), "udp", net.JoinHostPort(addr, port))
 		return err == nil
 	})
 	var err error
-	if tcp.Listener, err = config.Listen(w.t.Context(), "tcp", net.JoinHostPort(addr, "53")); err != nil {
+	if tcp.Listener, err = config.Listen(w.t.Context(), "tcp", net.JoinHostPort(addr, port)); err != nil {
 		w.t.Fatal(err)
 	}
 	var started, done sync.WaitGroup

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/intercept"
 )
 
 // look decides the way of each address, and makes addresses local. While all addresses answer, it
@@ -31,7 +33,7 @@ func (h *helper) look() error {
 			errs = append(errs, addAddress(addr))
 		}
 		if w.hold {
-			h.hold(addr, now)
+			h.hold(addr, w.mode, now)
 		}
 		if isFirst {
 			h.addLeft(w.served) // by a helper that was killed
@@ -44,15 +46,13 @@ func (h *helper) look() error {
 // held is an address that the helper has made local.
 type held struct {
 	addr   netip.Addr
+	mode   intercept.Mode
 	wanted time.Time // when it was requested last
 }
 
-func (h *helper) hold(addr netip.Addr, now time.Time) {
-	if i := slices.IndexFunc(h.held, func(have held) bool { return have.addr == addr }); i >= 0 {
-		h.held[i].wanted = now
-		return
-	}
-	h.held = append(h.held, held{addr, now})
+func (h *helper) hold(addr netip.Addr, mode intercept.Mode, now time.Time) {
+	h.held = slices.DeleteFunc(h.held, func(have held) bool { return have.addr == addr })
+	h.held = append(h.held, held{addr, mode, now})
 }
 
 // linger records that the request wanted its addresses until now. The last look may be more than
@@ -77,12 +77,15 @@ func (h *helper) drop(since time.Time) error {
 		errs = append(errs, removeAddress(have.addr))
 		return true
 	})
-	var addrs []netip.Addr
+	var addrs, closed []netip.Addr
 	for _, have := range h.held {
 		addrs = append(addrs, have.addr)
+		if have.mode == intercept.Local { // NodeLocal DNSCache has other ports
+			closed = append(closed, have.addr)
+		}
 	}
 	if had > 0 && len(addrs) == 0 {
 		errs = append(errs, removeLink())
 	}
-	return errors.Join(append(errs, setReplies(addrs))...)
+	return errors.Join(append(errs, setReplies(addrs, closed))...)
 }

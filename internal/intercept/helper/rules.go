@@ -38,6 +38,7 @@ var (
 	accepted = chain{"accepted", nftables.ChainTypeFilter, nftables.ChainHookInput, math.MaxInt32}
 	sent     = chain{"sent", nftables.ChainTypeFilter, nftables.ChainHookOutput, math.MaxInt32}
 	natIn    = chain{"nat-prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, *nftables.ChainPriorityNATDest - 1}
+	filterIn = chain{"filter-input", nftables.ChainTypeFilter, nftables.ChainHookInput, *nftables.ChainPriorityFilter}
 	// natSource comes after the chains of kube-proxy, which may masquerade the same packets.
 	natSource = chain{"nat-postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, *nftables.ChainPriorityNATSource + 1}
 	natOut    = chain{"nat-output", nftables.ChainTypeNAT, nftables.ChainHookOutput, *nftables.ChainPriorityNATDest - 1}
@@ -114,6 +115,28 @@ func sourceRules(addrs []netip.Addr) []rule {
 			&expr.Meta{Key: expr.MetaKeyOIFTYPE, Register: 1},
 			&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: binaryutil.NativeEndian.PutUint16(unix.ARPHRD_LOOPBACK)},
 			&expr.Masq{})})
+	}
+	return rules
+}
+
+// portRules return the rules that keep pods from other ports of these addresses. kube-proxy has
+// translated queries to the Service's other ports by then. Without these rules a pod that may use
+// the address of the cluster's DNS Service, but not the node's, reaches programs of this host.
+func portRules(addrs []netip.Addr) []rule {
+	var rules []rule
+	for _, addr := range addrs {
+		for _, proto := range []byte{unix.IPPROTO_UDP, unix.IPPROTO_TCP} {
+			exprs := match(addr, destination, proto)
+			exprs[len(exprs)-1].(*expr.Cmp).Op = expr.CmpOpNeq // another port
+			rules = append(rules, rule{filterIn, append(exprs,
+				&expr.Meta{Key: expr.MetaKeyIIFTYPE, Register: 1},
+				&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: binaryutil.NativeEndian.PutUint16(unix.ARPHRD_LOOPBACK)},
+				// Not the responses to this host's own connections: see sourceRules.
+				&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
+				&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(expr.CtStateBitNEW), Xor: make([]byte, 4)},
+				&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 4)},
+				&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_PORT_UNREACH})})
+		}
 	}
 	return rules
 }

@@ -149,12 +149,12 @@ func (t *table) close() error {
 	return errors.Join(err, t.conn.CloseLasting())
 }
 
-// setReplies replaces the table with the rules for packets from these addresses. Without addresses
-// it removes the table. Where the kernel has no translation in tables of family inet (Linux 5.2),
-// it leaves out sourceRules.
-func setReplies(addrs []netip.Addr) error {
+// setReplies replaces the table with the rules for packets from these addresses, and for those to
+// other ports of closed. Without addresses it removes the table. It leaves out what the kernel does
+// not have, such as translation in tables of family inet (Linux 5.2).
+func setReplies(addrs, closed []netip.Addr) error {
 	rules := replyRules(addrs)
-	err := replaceReplies(slices.Concat(rules, sourceRules(addrs)))
+	err := replaceReplies(slices.Concat(rules, sourceRules(addrs), portRules(closed)))
 	if err != nil && len(addrs) > 0 {
 		err = replaceReplies(rules)
 	}
