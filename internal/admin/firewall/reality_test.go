@@ -57,6 +57,7 @@ var realRows = []struct {
 	{name: "accepts a mark", want: "????", nft: "meta mark 0x1 accept"},
 	{name: "accepts at a rate", want: "????", nft: "limit rate 100/second accept"},
 	{name: "accepts at a rate on another interface", want: "dddd", nft: `iifname "eth0" limit rate 100/second accept`},
+	{name: "rejects other ports, as node-dns-intercept does", want: "aaaa", nft: "ip daddr 10.128.0.1 udp dport != 53 meta iiftype != loopback ct state new reject\nip daddr 10.128.0.1 tcp dport != 53 meta iiftype != loopback ct state new reject\naccept"},
 	{name: "rejects above a rate", want: "aaaa", nft: "limit rate over 100/second reject\naccept"},
 	{name: "drops a mark", want: "aaaa", nft: "meta mark and 0x8000 == 0x8000 drop\naccept"},
 	{name: "accepts a large packet", want: "????", nft: "meta length > 1000 accept"},
