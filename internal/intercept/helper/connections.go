@@ -44,9 +44,9 @@ func (h *helper) addLeft(s served) {
 	}
 }
 
-// forget deletes translations of clients: soon if node-dns does not answer. If it has withdrawn its
-// request, it may still answer queries that it has received. forget does not wait for the kernel,
-// which takes a second for a million connections.
+// forget deletes translations of clients: soon if node-dns does not answer. If it has changed its
+// request, it still answers queries that it has received. forget does not wait for the deletion,
+// which takes seconds for a large table.
 func (h *helper) forget(now time.Time) {
 	if h.forgetting != nil {
 		select {
@@ -60,7 +60,7 @@ func (h *helper) forget(now time.Time) {
 	var due []served
 	for i, l := range h.left {
 		wait := lingerFor
-		if slices.Contains(h.request.Addrs, l.addr) {
+		if slices.Contains(h.request.Addrs, l.addr) && !slices.ContainsFunc(h.rules, func(s served) bool { return s.addr == l.addr }) {
 			wait = lookSoon
 		}
 		if !l.deleted && now.Sub(l.since) >= wait {
@@ -102,41 +102,50 @@ func (h *helper) awaitForgotten() {
 }
 
 // deleteConnections deletes the entries of connection tracking for UDP queries to these addresses
-// that were translated to node-dns.
+// that were translated to node-dns. There may be as many as queries of two minutes, so it keeps
+// none.
 func deleteConnections(list []served) error {
+	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	if err != nil {
+		return fmt.Errorf("opening connection tracking: %w", err)
+	}
+	defer conn.Close()
 	var errs []error
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		of := slices.DeleteFunc(slices.Clone(list), func(s served) bool { return s.addr.Is4() != (family == unix.AF_INET) })
 		if len(of) == 0 {
 			continue
 		}
-		var found [][]byte
-		all := connections(nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, family)
-		err := all.ExecuteIter(unix.NETLINK_NETFILTER, 0, func(entry []byte) bool {
-			entry = entry[nl.SizeofNfgenmsg:]
+		all := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP)
+		all.AddData(&nl.Nfgenmsg{NfgenFamily: family, Version: nl.NFNETLINK_V0})
+		var failed error // of the last entry that could not be deleted
+		err := all.ExecuteIter(unix.NETLINK_NETFILTER, 0, func(message []byte) bool {
+			entry := message[nl.SizeofNfgenmsg:]
 			if slices.ContainsFunc(of, func(s served) bool { return bytes.Contains(entry, s.addr.AsSlice()) && isOf(entry, s) }) {
-				found = append(found, bytes.Clone(entry))
+				if err := deleteConnection(conn, message); err != nil {
+					failed = fmt.Errorf("deleting a connection: %w", err)
+				}
 			}
 			return true
 		})
 		if err != nil && !errors.Is(err, nl.ErrDumpInterrupted) {
 			errs = append(errs, fmt.Errorf("listing connections: %w", err))
 		}
-		for _, entry := range found {
-			one := connections(nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, family)
-			one.AddRawData(entry)
-			if _, err := one.Execute(unix.NETLINK_NETFILTER, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-				errs = append(errs, fmt.Errorf("deleting a connection: %w", err))
-			}
-		}
+		errs = append(errs, failed)
 	}
 	return errors.Join(errs...)
 }
 
-func connections(operation, flags int, family uint8) *nl.NetlinkRequest {
-	r := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|operation, flags)
-	r.AddData(&nl.Nfgenmsg{NfgenFamily: family, Version: nl.NFNETLINK_V0})
-	return r
+// deleteConnection deletes the entry that is described by a message of a dump.
+func deleteConnection(conn *netlink.Conn, message []byte) error {
+	_, err := conn.Execute(netlink.Message{
+		Header: netlink.Header{Type: unix.NFNL_SUBSYS_CTNETLINK<<8 | nl.IPCTNL_MSG_CT_DELETE, Flags: netlink.Request | netlink.Acknowledge},
+		Data:   message,
+	})
+	if errors.Is(err, unix.ENOENT) { // it has expired
+		return nil
+	}
+	return err
 }
 
 // isOf reports whether an entry is that of a UDP query to s.addr, which was translated to s.node.
