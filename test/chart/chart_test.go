@@ -320,7 +320,7 @@ func TestKindsOfOperators(t *testing.T) {
 
 // TestConstraints: the SecurityContextConstraints admit what the DaemonSet asks for, and no more.
 func TestConstraints(t *testing.T) {
-	for _, values := range []string{"{openshift: {scc: true}}", "{openshift: {scc: true}, config: {intercept: none}}", "{openshift: {scc: true}, cilium: {enabled: true}}"} {
+	for _, values := range []string{"{openshift: {scc: true}}", "{openshift: {scc: true}, config: {intercept: none}}", "{openshift: {scc: true}, cilium: {enabled: true}}", "{openshift: {scc: true}, rollConfig: true}"} {
 		t.Run(values, func(t *testing.T) { checkConstraints(t, documents(t, rendered(t, parse(t, values)).objects)) })
 	}
 }
@@ -348,10 +348,28 @@ func checkConstraints(t *testing.T, all map[string]string) {
 	if isHosts := strings.Contains(set, "hostNetwork: true"); scc.AllowHostNetwork != isHosts || scc.AllowHostPorts != isHosts {
 		t.Errorf("the node's network is allowed: %v, its ports: %v, but used: %v", scc.AllowHostNetwork, scc.AllowHostPorts, isHosts)
 	}
-	for _, v := range scc.Volumes {
-		if !strings.Contains(set, "  "+string(v)+":") {
-			t.Errorf("the DaemonSet has no volume of the kind %s", v)
+	var volumes struct {
+		Spec struct {
+			Template struct {
+				Spec struct{ Volumes []map[string]any }
+			}
 		}
+	}
+	if err := yaml.Unmarshal([]byte(set), &volumes); err != nil {
+		t.Fatal(err)
+	}
+	used, allowed := map[string]bool{}, map[string]bool{}
+	for _, v := range volumes.Spec.Template.Spec.Volumes {
+		for kind := range v {
+			used[kind] = kind != "name"
+		}
+	}
+	for _, v := range scc.Volumes {
+		allowed[string(v)] = true
+	}
+	allowed["name"] = false // beside the kind
+	if d := cmp.Diff(used, allowed); d != "" {
+		t.Errorf("kinds of volumes: -DaemonSet +constraints:\n%s", d)
 	}
 	if d := cmp.Diff([]string{"system:serviceaccount:kube-system:node-dns"}, scc.Users); d != "" {
 		t.Errorf("users:\n%s", d)
