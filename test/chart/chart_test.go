@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -467,6 +468,38 @@ func TestCilium(t *testing.T) {
 			t.Errorf("got %s", text)
 		}
 	})
+}
+
+// TestLongNames: the name of a Service has at most 63 characters, however long the release's name
+// is. Helm allows 53, and the API server refused the Service.
+func TestLongNames(t *testing.T) {
+	label := regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	for _, test := range []struct{ release, override string }{
+		{strings.Repeat("r", 53), ""},
+		{"node-dns", strings.Repeat("r", 63)},
+		{"node-dns", strings.Repeat("r", 54) + "-" + strings.Repeat("s", 8)},
+	} {
+		release := manifestsRelease
+		release.Name = test.release
+		out, err := render(chartDir, release, parse(t, "{fullnameOverride: '"+test.override+"', serviceMonitor: {enabled: true}, metrics: {address: 0.0.0.0}}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		services := 0
+		for key := range documents(t, out.objects) {
+			kind, name, _ := strings.Cut(key, "/")
+			if kind != "Service" {
+				continue
+			}
+			services++
+			if !label.MatchString(name) {
+				t.Errorf("the Service's name %s is not a label (RFC 1035 section 2.3.1)", name)
+			}
+		}
+		if services != 1 {
+			t.Errorf("got %d Services", services)
+		}
+	}
 }
 
 // TestNotes: the notes name the release's objects, and say what the network must allow.
