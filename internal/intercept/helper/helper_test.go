@@ -348,6 +348,36 @@ func TestLinger(t *testing.T) {
 	}
 }
 
+// TestLeftAddress: an address that a killed helper left on its link goes if the next helper's
+// request does not have it, as after a change of the Service's address. It stayed for good.
+func TestLeftAddress(t *testing.T) {
+	w := newWorld(t)
+	command(t, "ip", "link", "add", linkName, "type", "bridge") // this kernel may lack dummy links
+	for _, left := range []string{"10.96.0.99/32", "fd00::99/128", cluster4 + "/32"} {
+		command(t, "ip", "address", "add", left, "dev", linkName, "nodad")
+	}
+	w.request(cluster4)
+	h := &helper{Config: Config{Root: w.root, Log: slog.New(slog.DiscardHandler)}}
+	h.follow()
+	for i, want := range []string{linkName, ""} { // they stay for lingerFor: the daemon may still answer
+		h.looked = time.Time{}
+		if err := h.look(); err != nil {
+			t.Fatal(err)
+		}
+		for _, left := range []string{"10.96.0.99", "fd00::99"} {
+			if got := linkOf(t, left); got != want {
+				t.Errorf("after look %d, %s is on %q, want %q", i+1, left, got, want)
+			}
+		}
+		if got := linkOf(t, cluster4); got != linkName {
+			t.Errorf("after look %d, the requested address is on %q", i+1, got)
+		}
+		for j := range h.held {
+			h.held[j].wanted = h.held[j].wanted.Add(-lingerFor)
+		}
+	}
+}
+
 func linkOf(t *testing.T, addr string) string {
 	t.Helper()
 	at, err := places([]netip.Addr{netip.MustParseAddr(addr)})

@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/intercept"
 )
 
 // linkName is the dummy link that holds the intercepted addresses. Package netstate knows the name,
@@ -156,6 +158,29 @@ func ensureLink() (netlink.Link, error) {
 		return nil, fmt.Errorf("creating the link %s: %w", linkName, err)
 	}
 	return link, nil
+}
+
+// linkAddrs returns the addresses of the link for them; none if there is no such link.
+func linkAddrs() ([]netip.Addr, error) {
+	link, err := netlink.LinkByName(linkName)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		return nil, nil
+	}
+	var have []netlink.Addr
+	if err == nil {
+		have, err = netlink.AddrList(link, netlink.FAMILY_ALL)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the addresses of %s: %w", linkName, err)
+	}
+	var addrs []netip.Addr
+	for _, a := range have {
+		if addr, ok := netip.AddrFromSlice(a.IP); ok && intercept.Check(addr.Unmap()) == nil { // not the link's own fe80::
+			addrs = append(addrs, addr.Unmap())
+		}
+	}
+	return addrs, nil
 }
 
 // removeAddress removes an address from the link for it. It is no error if it is gone.

@@ -27,6 +27,9 @@ func (h *helper) look() error {
 	isFirst := h.ways == nil
 	h.ways = nil
 	var errs []error
+	if isFirst {
+		errs = append(errs, h.adopt(now))
+	}
 	for _, addr := range h.request.Addrs {
 		w := wayFor(addr, at[addr], h.request)
 		if w.add {
@@ -48,6 +51,17 @@ type held struct {
 	addr   netip.Addr
 	mode   intercept.Mode
 	wanted time.Time // when it was requested last
+}
+
+// adopt holds the addresses that a killed helper left on our link, as requested until now.
+func (h *helper) adopt(now time.Time) error {
+	addrs, err := linkAddrs()
+	for _, addr := range addrs {
+		if !slices.ContainsFunc(h.held, func(have held) bool { return have.addr == addr }) {
+			h.held = append(h.held, held{addr, intercept.Local, now})
+		}
+	}
+	return err
 }
 
 func (h *helper) hold(addr netip.Addr, mode intercept.Mode, now time.Time) {
