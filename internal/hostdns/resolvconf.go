@@ -72,7 +72,7 @@ func (s *State) base() File {
 // example on a host whose interfaces it does not manage. The original stays valid then.
 func (s *State) isEmptied() bool {
 	refused := refuseCopies(s)
-	return s.ResolvConf.Err == nil && !s.isOurs() && s.hasOriginal() && !usable(refused, s.ResolvConf.Data) && usable(refused, s.Original.Data)
+	return s.ResolvConf.Err == nil && !s.isEdit && !s.isOurs() && s.hasOriginal() && !usable(refused, s.ResolvConf.Data) && usable(refused, s.Original.Data)
 }
 
 // saveStep saves the resolv.conf that is about to be replaced. A link is saved as a link, so that
@@ -141,7 +141,8 @@ func (s *State) writesThroughLinks() bool {
 	return rcManager == "file" && mode != "none"
 }
 
-// edited returns the resolv.conf that results from an admin's edit of ours. If the edit changed the
+// edited returns the resolv.conf that results from an admin's edit of ours. If another program
+// restored a copy of an earlier file of ours, that is its original. If the edit changed the
 // nameservers, that is the file without our line and without the cluster domain. If it changed the
 // search list or the options, that is the saved original with the new ones. It returns false if the
 // file is as we wrote it since boot, or if a tool added its nameserver to ours: such a change is
@@ -152,6 +153,9 @@ func (s *State) edited() (File, bool) {
 		return File{}, false
 	}
 	refused, file := refuseCopies(s), resolvconf.Parse(s.ResolvConf.Data)
+	if original, ok := history.original(s.ResolvConf); ok && writer(s.Original.Data) != "" {
+		return original, len(resolvconf.Parse(original.Data).Nameservers()) > 0 // also that of a migrated dnsmasq, for an undo
+	}
 	for _, addr := range file.Nameservers() {
 		if refused(nameserver.FromAddr(addr)) != "" {
 			return s.editedOriginal(file)

@@ -148,7 +148,9 @@ func giveBackFile(s *State) []Step {
 	edit, edited := s.edited()
 	switch {
 	case edited && usable(refuseCopies(s), edit.Data):
-		return []Step{{Path: s.Paths.ResolvConf, Action: WriteFile, Data: edit.Data, Mode: 0o644, Before: s.ResolvConf}}
+		step := edit.restoring(s.Paths.ResolvConf)
+		step.Mode, step.Before = 0o644, s.ResolvConf
+		return []Step{step}
 	case s.isOurs(), s.isEmptied():
 		return restoreSteps(s)
 	}

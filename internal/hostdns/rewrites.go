@@ -39,6 +39,49 @@ type fileHistory struct {
 	// restore the file.
 	Backoff time.Duration `json:"truce,omitempty"`
 	Until   time.Time     `json:"until,omitzero"`
+	// Earlier are the originals that later ones have replaced, oldest first.
+	Earlier []earlier `json:"earlier,omitempty"`
+}
+
+// An earlier is an original of resolv.conf, and the fingerprint of our last file in its place. A
+// VPN's script or dhclient-script copies our file, writes its own, and later restores the copy. The
+// host then has this original, not the script's file. Our file does not contain the nameservers, so
+// an edit may result in the same text. This counts only if the present original names a program as
+// its writer: our file has that line too.
+type earlier struct {
+	Wrote    string `json:"wrote"`
+	Original []byte `json:"original"` // its text, or that behind the link
+	Link     string `json:"link,omitempty"`
+}
+
+// Limits of the earlier originals: their number, and the bytes of each.
+const (
+	maxEarlier     = 4
+	maxEarlierText = 16 << 10
+)
+
+// replacing returns the history after a step that replaces the saved original.
+func (f fileHistory) replacing(original File) fileHistory {
+	if f.Wrote == "" || !original.Exists || len(original.Data) > maxEarlierText {
+		return f
+	}
+	kept := slices.DeleteFunc(slices.Clone(f.Earlier), func(e earlier) bool { return e.Wrote == f.Wrote })
+	kept = append(kept, earlier{f.Wrote, original.Data, original.Link})
+	f.Earlier = kept[max(0, len(kept)-maxEarlier):]
+	return f
+}
+
+// original returns the earlier original if another program has restored our file of that time. If
+// our present file has the same content, nothing was restored.
+func (f fileHistory) original(now File) (File, bool) {
+	now.Mode = 0o644
+	found := fingerprint(now)
+	for _, e := range f.Earlier {
+		if e.Wrote == found && f.Wrote != found {
+			return File{Exists: true, Link: e.Link, Data: e.Original, Mode: 0o644}, true
+		}
+	}
+	return File{}, false
 }
 
 type rewritesText struct {
@@ -182,7 +225,7 @@ func (s *State) endBackoffs() (warnings []string) {
 		if f.isBackingOff(now) {
 			warnings = append(warnings, path+": not waiting until "+untilText(f)+", because apply was run by hand; "+
 				claimed(f.By)+" kept overwriting it")
-			h.Files[path] = fileHistory{Wrote: f.Wrote}
+			h.Files[path] = fileHistory{Wrote: f.Wrote, Earlier: f.Earlier}
 		}
 	}
 	if len(warnings) > 0 {
@@ -215,6 +258,9 @@ func (p past) after(paths Paths, done []Step, given bool) []byte {
 			continue // even a fingerprint of a secret must not be public
 		}
 		path := paths.host(step.Path)
+		if ours := paths.host(paths.ResolvConf); step.Path == paths.Original && h.Files[ours].Wrote != "" {
+			h.Files[ours] = h.Files[ours].replacing(step.Before)
+		}
 		f := h.Files[path]
 		// NetworkManager is not in conflict with us when it writes a new list.
 		news := byNetworkManager(step.Before.Data) && p.said != h.Said
@@ -233,7 +279,7 @@ func (p past) after(paths Paths, done []Step, given bool) []byte {
 				f.Wrote = ""
 			}
 		}
-		if h.Files[path] = f; f.Wrote == "" && len(f.Over) == 0 {
+		if h.Files[path] = f; f.Wrote == "" && len(f.Over)+len(f.Earlier) == 0 {
 			delete(h.Files, path)
 		}
 	}
