@@ -256,6 +256,8 @@ var rows = []checkRow{
 	}, Fail, "in use by coredns|container runtime started it"},
 	// Doctor once advised "systemctl disable --now origin-node.service", which stops the kubelet.
 	{"port", "is a node agent's", heldBy(9, "openshift", "origin-node.service", "udp"), Fail, "in use by openshift of origin-node.service|leave it running: this node needs it"},
+	// "systemctl disable --now libvirtd.service" would stop virtual machines' network, not dnsmasq.
+	{"port", "is libvirt's dnsmasq's", heldBy(9, "dnsmasq", "libvirtd.service", "udp"), Fail, "in use by dnsmasq of libvirtd.service|leave it running: this node needs it"},
 	{"port", "is a node agent's without a unit", heldBy(9, "hyperkube", "", "udp"), Fail, "leave it running: this node needs it"},
 	{"port", "is SkyDNS's, as dnsBindAddress says", skyDNS(migrate.Holder{Name: "openshift", PID: 9, Unit: "origin-node.service"}), OK, "127.0.0.1:53 is used by openshift of origin-node.service"},
 	{"port", "is SkyDNS's in the SDN's pod", skyDNS(migrate.Holder{Name: "openshift", PID: 9, Container: true}), OK, "127.0.0.1:53 is used by openshift"},

@@ -122,16 +122,18 @@ func heldLines(holders []Holder) (lines []string) {
 	return lines
 }
 
-// agents are the programs that run a node's pods and their network: kubelets, container runtimes
-// and the SDN. They are patterns for names of units (without ".service") and processes (comm). Some
-// have a nameserver on port 53, such as SkyDNS in OpenShift 3's node process on 127.0.0.1. A node
-// does not work without them, so no advice and no step may stop or disable one.
+// agents are the programs that run a node's pods and virtual machines, and their network: kubelets,
+// container runtimes, the SDN and libvirt. They are patterns for names of units (without
+// ".service") and processes (comm). Some have a nameserver on port 53: SkyDNS in OpenShift 3's node
+// process on 127.0.0.1, and a dnsmasq of libvirt for each network. A node does not work without
+// them, so no advice and no step may stop or disable one.
 var agents = []string{
 	"origin-node", "atomic-openshift-node", "origin-master*", "atomic-openshift-master*", "openshift", "openshift-sdn*", "hyperkube", "hypershift*",
 	"kubelet", "kubelet-*", "snap.microk8s.*", "snap.kubelet*", "k3s", "k3s-*", "k0s*", "rke2", "rke2-*", "microshift", "microshift-*", "etcd",
 	"crio", "crio-*", "cri-o", "containerd", "containerd-*", "cri-dockerd", "docker", "docker-*", "dockerd", "podman", "conmon",
 	"kube-proxy", "sdn", "sdn-*", "ovs-*", "openvswitch", "openvswitch-*", "ovsdb-server", "ovn-*", "ovnkube*", "node-agent",
 	"calico-*", "cilium*", "flanneld", "machine-config-daemon*", "NetworkManager",
+	"libvirtd", "virtnetworkd", "lxc-net", "lxd", "lxd-*", "snap.lxd.*", "incus", "incus-*",
 }
 
 // isNodeAgent reports whether a node needs a unit, or a process with this proc_pid_comm(5). An

@@ -9,7 +9,7 @@ func TestIsNodeAgent(t *testing.T) {
 		"origin-node.service", "atomic-openshift-node.service", "origin-master-api.service", "kubelet.service", "snap.microk8s.daemon-kubelite.service",
 		"k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service", "microshift.service", "crio.service", "containerd.service",
 		"docker.service", "openvswitch.service", "ovs-vswitchd.service", "ovnkube-node", "sdn", "openshift-sdn.service", "hyperkube", "openshift",
-		"NetworkManager.service", "k0scontroller.service",
+		"NetworkManager.service", "k0scontroller.service", "libvirtd.service", "virtnetworkd.service", "lxc-net.service", "snap.lxd.daemon.service",
 	} {
 		if !isNodeAgent(name) {
 			t.Errorf("%s is not recognized", name)
