@@ -42,6 +42,9 @@ func (l Looker) Look(ctx context.Context, event nm.Event) State {
 	s.lookAtNetworkManagerConf(l)
 	l.Progress.is("asking the kernel")
 	s.lookAtKernel(ctx, l.Net)
+	if s.Paths.Root == "/" && os.Geteuid() == 0 { // the daemon keeps that of its start (ProtectHostname=)
+		s.HostName, _ = os.Hostname() // "" if unknown
+	}
 	l.Progress.is("reading the configuration")
 	s.lookAtConfig(l.configPaths())
 	l.Progress.is("reading systemd-resolved's configuration")

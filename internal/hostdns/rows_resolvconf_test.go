@@ -82,6 +82,21 @@ func oursRows() []row {
 			here: nodeIP + " | cluster.local example.com | ; site |  | options ndots:2 timeout:1 |  nameserver 8.8.8.8 | sortlist 10.0.0.0/8 | #search x | domain example.com",
 		},
 		{
+			// Without a search list glibc searched corp.example, and names of one label no longer
+			// resolved.
+			name:    "no search list, and the host name has a domain",
+			options: []option{withResolvConf(file("nameserver 10.0.0.2\n")), withHostName("node1.corp.example")}, upstreams: "10.0.0.2", from: upstream.ResolvConf,
+			here: nodeIP + " | cluster.local", warning: `searched corp.example, the domain of its host name, because /etc/resolv.conf had no search list; to keep it, add "search corp.example"`,
+		},
+		{
+			name: "no search list, ours, and the host name has a domain", options: []option{withResolvConf(file(Watermark + "\nsearch cluster.local\nnameserver " + nodeIP + "\n")), withOriginal(file("nameserver 10.0.0.2\n")), captured, withHostName("node1.corp.example")},
+			upstreams: sys, from: upstream.LastGood, change: Same, warning: "searched corp.example", back: "10.0.0.2",
+		},
+		{
+			name: "a search list, and the host name has a domain", options: []option{withResolvConf(file("search .\nnameserver 10.0.0.2\n")), withHostName("node1.corp.example")},
+			upstreams: "10.0.0.2", from: upstream.ResolvConf, here: nodeIP + " | cluster.local",
+		},
+		{
 			name: "missing, and upstreams are known", options: []option{captured},
 			upstreams: sys, from: upstream.LastGood, change: Same, here: nodeIP + " | cluster.local",
 		},

@@ -116,9 +116,29 @@ func networkManagerSearch(s *State) (list []string, known bool) {
 	return list, len(list) > 0
 }
 
+// hostNamesDomain returns the domain that glibc searches without node-dns because the host's
+// resolv.conf has neither a search list nor a domain (resolv.conf(5)), or "". It is not added to
+// our list, because a kubelet that reads our file would pass it on to pods.
+func (s *State) hostNamesDomain() string {
+	file := s.ResolvConf
+	if s.isOurs() {
+		file = s.Original
+	}
+	conf := resolvconf.Parse(file.Data)
+	_, domain, _ := strings.Cut(s.HostName, ".")
+	if len(conf.Written()) > 0 || len(conf.Nameservers()) == 0 || len(hostDomains(s, []string{domain})) == 0 {
+		return ""
+	}
+	return domain
+}
+
 func searchWarnings(s *State) []string {
 	list := searchList(s)
+	domain := s.hostNamesDomain()
 	switch {
+	case domain != "" && len(list) > 0 && !slices.Contains(list, domain):
+		return []string{fmt.Sprintf("programs on this host searched %s, the domain of its host name, because /etc/resolv.conf had no search list; "+
+			`to keep it, add "search %s" to the file`, domain, domain)}
 	case len(list) > oldSearchDomains:
 		return []string{fmt.Sprintf("the search list has %d domains, but glibc before 2.26 reads only %d: it does not search %s and later ones",
 			len(list), oldSearchDomains, list[oldSearchDomains])}

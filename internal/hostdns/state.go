@@ -32,6 +32,7 @@ type State struct {
 	Net           netstate.State
 	Now           time.Time // time for a new record; zero means now
 	HasDnsmasqDir bool      // the directory of Paths.Upstreams exists
+	HostName      string    // "" if unknown
 
 	ResolvConf         File
 	NetworkManagerConf File

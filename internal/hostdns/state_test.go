@@ -89,6 +89,7 @@ func withUplinks(f File) option            { return func(s *State) { s.ResolvedU
 func withUpstreams(f File) option          { return func(s *State) { s.Upstreams = f } }
 func withNodeResolvConf(f File) option     { return func(s *State) { s.NodeResolvConf = f } }
 func withOriginal(f File) option           { return func(s *State) { s.Original = f } }
+func withHostName(name string) option      { return func(s *State) { s.HostName = name } }
 func withRecordFile(f File) option         { return func(s *State) { s.Record = f } }
 func withProblem(text string) option       { return func(s *State) { s.Problems = append(s.Problems, text) } }
 func withConfigFault(err error) option     { return func(s *State) { s.ConfigErr = err } }
