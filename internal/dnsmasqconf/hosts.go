@@ -63,13 +63,16 @@ func (l *loader) hostsFile(path string) {
 	defer file.Close()
 	const most = 64 << 20 // bytes
 	lines := bufio.NewScanner(io.LimitReader(file, most))
+	lines.Buffer(nil, most+1) // a line of a blocklist may be long
 	for line := 1; lines.Scan() && len(l.config.Hosts) < maxHosts; line++ {
 		if host, ok := l.hostsLine(lines.Bytes()); ok {
 			host.Place = Place{path, line}
 			l.config.Hosts = append(l.config.Hosts, host)
 		}
 	}
-	l.fail(lines.Err())
+	if err := lines.Err(); err != nil {
+		l.fail(fmt.Errorf("reading hosts: %w", err))
+	}
 }
 
 // hostsLine parses "IP name name # comment" (hosts(5)). With expand-hosts the domain is appended to

@@ -318,6 +318,19 @@ func TestKnowsAllOptions(t *testing.T) {
 	}
 }
 
+// TestLongHostsLine: a line of a blocklist may name thousands of hosts. The lines after one of 64
+// KiB were lost, and the configuration was invalid. dnsmasq 2.90 reads them.
+func TestLongHostsLine(t *testing.T) {
+	const names = 10_000
+	root := lab.Tree(t, map[string]string{
+		"etc/dnsmasq.conf": "", "etc/hosts": "0.0.0.0" + strings.Repeat(" ads.example", names) + "\n192.0.2.9 after.example\n",
+	})
+	config, err := Load(DefaultPaths(root))
+	if err != nil || len(config.Hosts) != 2 || len(config.Hosts[0].Names) != names {
+		t.Errorf("got %v, %d hosts", err, len(config.Hosts))
+	}
+}
+
 // TestFaults: every fault in every file has its file, line and column.
 func TestFaults(t *testing.T) {
 	root := lab.Tree(t, map[string]string{
