@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/godbus/dbus/v5"
 
@@ -17,7 +18,9 @@ func staticServers(settings map[string]map[string]dbus.Variant, iface string) []
 	for _, family := range []string{"ipv4", "ipv6"} {
 		p := properties(settings[family])
 		if texts := get[[]string](p, "dns-data"); len(texts) > 0 {
-			l.addServers(texts, false)
+			for _, text := range texts {
+				l.addServers([]string{withoutName(text)}, false)
+			}
 			continue
 		}
 		for _, number := range get[[]uint32](p, "dns") {
@@ -29,6 +32,16 @@ func staticServers(settings map[string]map[string]dbus.Variant, iface string) []
 		}
 	}
 	return l.servers
+}
+
+// withoutName removes the server name of "ADDRESS#NAME" (man nm-settings-nmcli, ipv4.dns), which is
+// for systemd-resolved: DnsManager has the address alone (seen with 1.42.4). A URI keeps its name.
+func withoutName(text string) string {
+	if strings.Contains(text, "://") {
+		return text
+	}
+	address, _, _ := strings.Cut(text, "#")
+	return address
 }
 
 // setStatic records which nameservers of a configuration its profile sets, and moves them to the

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
@@ -91,5 +92,16 @@ func TestStaticFirst(t *testing.T) {
 				t.Errorf("mixed (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestStaticWithName: a server with a name did not count as static, so that DHCP's came first.
+func TestStaticWithName(t *testing.T) {
+	settings := map[string]map[string]dbus.Variant{
+		"ipv4": {"dns-data": dbus.MakeVariant([]string{"192.0.2.53#dns.example", "10.0.0.2", "dns+tls://9.9.9.9#dns.quad9.net"})},
+		"ipv6": {"dns-data": dbus.MakeVariant([]string{"2001:db8::53#dns.example"})},
+	}
+	if got, want := join(staticServers(settings, "eth0")), "192.0.2.53 10.0.0.2 dns+tls://9.9.9.9#dns.quad9.net 2001:db8::53"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
