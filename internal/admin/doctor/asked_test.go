@@ -239,6 +239,10 @@ var askedRows = []checkRow{
 	}, Fail, "nft 'insert rule inet own out meta l4proto { tcp, udp } th dport 53 accept' && iptables -I OUTPUT -p udp --dport 53 -j ACCEPT && iptables -I OUTPUT -p tcp --dport 53 -j ACCEPT; then remove the drop rule"},
 	{"upstreams", "host without a nameserver", fails(unix.ECONNREFUSED), Fail, "no nameserver listens there|start the nameserver at 192.0.2.53; or configure another one in upstreams /etc/node-dns/node-dns.yaml:1"},
 	// The kernel of that host limits how often it reports this over UDP (icmp_ratelimit).
+	{"upstreams", "host without a nameserver, from DHCP", func(s *Snapshot) {
+		fails(unix.ECONNREFUSED)(s)
+		s.Upstreams[0].Source = "NetworkManager eth0 (eth0)"
+	}, Fail, "or give the connection another one: nmcli connection modify NAME ipv4.dns ADDRESS ipv4.ignore-auto-dns yes && nmcli device reapply DEVICE"},
 	{"upstreams", "has nobody who listens, which TCP alone shows", func(s *Snapshot) {
 		fails(errSilent)(s)
 		s.Upstreams[0].TCP.Err = unix.ECONNREFUSED

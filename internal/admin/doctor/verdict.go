@@ -209,13 +209,14 @@ func (p Probe) port() uint16 {
 	return 53
 }
 
-// orReplace returns the advice to configure another nameserver.
+// orReplace returns the advice to configure another nameserver. "nmcli connection up" would take
+// the link of a running node down.
 func (p Probe) orReplace() string {
 	switch path := pathIn(p.Source); {
 	case path != "":
 		return "; or configure another one in " + p.Source
 	case strings.HasPrefix(p.Source, "NetworkManager"):
-		return "; or give the connection another one: nmcli connection modify NAME ipv4.dns ADDRESS ipv4.ignore-auto-dns yes && nmcli connection up NAME"
+		return "; or give the connection another one: nmcli connection modify NAME ipv4.dns ADDRESS ipv4.ignore-auto-dns yes && nmcli device reapply DEVICE"
 	}
 	return "; or configure another one: node-dns servers shows its source"
 }
