@@ -52,7 +52,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"cacheSize": {"7", func(r *running) bool { return r.status().Cache.Size == 7 }},
 		"dnsForwardMax": {"1", func(r *running) bool {
 			site := dnstest.NewServer(r.t, siteRecords) // for two concurrent queries
-			site.SetFaults(dnstest.Faults{Delay: 2 * time.Second})
+			site.SetFaults(dnstest.Faults{Delay: 4 * time.Second}) // within the time that a client waits
 			write(r.t, filepath.Join(r.root, upstreamPath), upstreamFile(site))
 			r.await("the slow upstream", func() bool { return slices.Equal(r.servers(), []string{site.Addr().String()}) })
 			address := r.address()
@@ -111,7 +111,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		}},
 		"dbus": {"none", func(r *running) bool { return r.status().Bus == nil }},
 		"metrics": {"{address: '" + metricsAddress + "', namespace: coredns}", func(r *running) bool {
-			if r.status().Metrics.Address != metricsAddress {
+			if r.daemon.policy().Metrics.Address.String() != metricsAddress {
 				return false
 			}
 			r.await("metrics", func() bool { return len(r.metric(metricsAddress, "/metrics", "coredns_dns_requests_total")) > 0 })
