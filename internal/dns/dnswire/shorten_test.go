@@ -2,13 +2,15 @@ package dnswire
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
 )
 
 // TestShorten: a message for a client over UDP keeps the first records of its answer. A record
-// whose alias was left out goes too, because it seems to belong to no question.
+// whose alias was left out goes too, because it seems to belong to no question. Long names do not
+// count where a response has pointers for them.
 func TestShorten(t *testing.T) {
 	rr := func(text string) dns.RR {
 		rr, err := dns.NewRR(text)
@@ -33,6 +35,16 @@ func TestShorten(t *testing.T) {
 	}
 	if m := long(50); Shorten(m, "www.example.") != m {
 		t.Error("a short message was shortened")
+	}
+	deep := new(dns.Msg).SetQuestion(strings.Repeat("a-long-label.", 10)+"example.", dns.TypeA)
+	for i := range 40 {
+		deep.Answer = append(deep.Answer, rr(fmt.Sprintf("%s 60 IN A 192.0.2.%d", deep.Question[0].Name, i)))
+	}
+	if deep.Len() <= maxShort {
+		t.Fatalf("%d bytes without compression", deep.Len())
+	}
+	if Shorten(deep, deep.Question[0].Name) != deep {
+		t.Error("a message that is short with compressed names was shortened")
 	}
 	m := long(1000)
 	got := Shorten(m, "www.example.")
