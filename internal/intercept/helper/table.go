@@ -150,18 +150,21 @@ func (t *table) close() error {
 }
 
 // setReplies replaces the table with the rules for packets from these addresses, and for those to
-// other ports of closed. Without addresses it removes the table. It leaves out what the kernel does
-// not have, such as translation in tables of family inet (Linux 5.2).
+// other ports of closed. Without addresses it removes the table.
 func setReplies(addrs, closed []netip.Addr) error {
-	rules := replyRules(addrs)
-	err := replaceReplies(slices.Concat(rules, sourceRules(addrs), portRules(closed)))
-	if err != nil && len(addrs) > 0 {
-		err = replaceReplies(rules)
+	return setSupported(replaceReplies, addrs, closed)
+}
+
+// setSupported leaves out what the kernel does not have, such as translation in tables of family
+// inet (Linux 5.2). Without that it still keeps pods from other ports.
+func setSupported(replace func([]rule) error, addrs, closed []netip.Addr) (err error) {
+	rules, ports := replyRules(addrs), portRules(closed)
+	for _, try := range [][]rule{slices.Concat(rules, sourceRules(addrs), ports), slices.Concat(rules, ports), rules} {
+		if err = replace(try); err == nil {
+			return nil
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("changing the table inet %s: %w", repliesName, err)
-	}
-	return nil
+	return fmt.Errorf("changing the table inet %s: %w", repliesName, err)
 }
 
 func replaceReplies(rules []rule) error {
