@@ -161,7 +161,7 @@ func (e *entry) grow(response []byte, age, highest uint32) {
 }
 
 // maxUDP is the size in bytes of responses to queries over UDP, before a handler shortens them for
-// the client. The thousands of records of a longer one would be parsed and packed in vain.
+// the client. The client would not get the thousands of records of a longer one anyway.
 const maxUDP = 4096
 
 // response returns the response to q at an age below the entry's lifetime, or nil if it cannot be
