@@ -39,7 +39,10 @@ func FuzzWireQuery(f *testing.F) {
 				t.Fatalf("%s, %v", dns.RcodeToString[rcode], q)
 			}
 			opt := q.Msg.IsEdns0()
-			if got.Limit+cookieRoom(e) != q.limit(udpSize) || int(got.cookie) != e.cookie || got.EDNS != (opt != nil) || got.DO != (opt != nil && opt.Do()) {
+			if (got.cookie > 0) != (e.cookie > 0) || !bytes.Equal(got.Msg[got.cookie:][:e.shown], wire[e.cookie:][:e.shown]) {
+				t.Fatalf("%+v has another cookie than %v", got, q.Msg)
+			}
+			if got.Limit+cookieRoom(e) != q.limit(udpSize) || got.EDNS != (opt != nil) || got.DO != (opt != nil && opt.Do()) {
 				t.Fatalf("%+v of %v", got, q.Msg)
 			}
 			name, end, err := dns.UnpackDomainName(got.Name(), 0)
