@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -97,7 +98,7 @@ func readListenPort(l *loader, name, text string) {
 // drop and attackers can forge (RFC 9715).
 const (
 	smallestUDP = 512
-	largestUDP  = 4096
+	largestUDP  = dnswire.MaxUDP
 )
 
 func readPacketMax(l *loader, name, text string) {

@@ -52,9 +52,8 @@ func TestWaitsOverApply(t *testing.T) {
 	})
 }
 
-// TestWaitsForSnapshot: a query waits for the first snapshot as long as its client does, but not
-// after a report that there is none. It used to wait for 1 s: on a busy node, restarts that took
-// longer ended in SERVFAIL.
+// TestWaitsForSnapshot: a query waits for the first snapshot as long as its client does, unless the
+// watcher reports that there is none. It waited for 1 s, so a slow restart caused SERVFAIL.
 func TestWaitsForSnapshot(t *testing.T) {
 	for name, row := range map[string]struct {
 		after  time.Duration

@@ -160,20 +160,16 @@ func (e *entry) grow(response []byte, age, highest uint32) {
 	}
 }
 
-// maxUDP is the size in bytes of responses to queries over UDP, before a handler shortens them for
-// the client. The client would not get the thousands of records of a longer one anyway.
-const maxUDP = 4096
-
 // response returns the response to q at an age below the entry's lifetime, or nil if it cannot be
-// parsed. Over UDP it has at most maxUDP bytes, and TC if more are needed. The caller owns it. It
-// is never authoritative, even if the upstream was (RFC 1034 section 4.3.1: AA is for servers that
-// have the zone).
+// parsed. Over UDP it has at most dnswire.MaxUDP bytes, and TC if more are needed. The caller owns
+// it. It is never authoritative, even if the upstream was (RFC 1034 section 4.3.1: AA is for
+// servers that have the zone).
 func (e *entry) response(q *dnsserver.Query, age uint32) *dns.Msg {
 	wire := e.wire
-	if q.Proto != dnsserver.UDP || len(wire) <= maxUDP {
+	if q.Proto != dnsserver.UDP || len(wire) <= dnswire.MaxUDP {
 		wire = bytes.Clone(wire)
 	} else {
-		cut := dnswire.Fit(wire, int(e.end), maxUDP)
+		cut := dnswire.Fit(wire, int(e.end), dnswire.MaxUDP)
 		wire = bytes.Clone(wire[:cut.End])
 		cut.SetHeader(wire, false)
 	}

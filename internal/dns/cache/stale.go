@@ -152,8 +152,8 @@ func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, unr
 	return nil
 }
 
-// fetchAnswer is fetch, but returns nil for what is not an answer: stale data is better (RFC 8767
-// section 4).
+// fetchAnswer is fetch, but returns nil instead of a failure, which is worse than stale data (RFC
+// 8767 section 4).
 func (c *Cache) fetchAnswer(ctx context.Context, q *dnsserver.Query, e *entry) *dns.Msg {
 	m, err := c.fetch(ctx, q, e.key())
 	if hasFailed(m, err) || err != nil || m != nil && m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {

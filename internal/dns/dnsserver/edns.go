@@ -164,8 +164,8 @@ func (e extension) withoutOptions(wire []byte, end int) []byte {
 }
 
 // shortened returns a query with what its answer needs: the question and an OPT record with the
-// cookie. It fits in shortQuery bytes. A query with a fault, whose answer waits for nothing, is
-// returned as it is. cookie is the new offset of the client cookie; 0 if there is none.
+// cookie. It fits in shortQuery bytes. A query with a fault is returned unchanged, because its
+// answer waits for nothing. cookie is the offset of the client cookie in short, or 0 without one.
 func shortened(wire []byte) (short []byte, cookie uint16) {
 	end := questionEnd(wire)
 	e, rcode := readExtension(wire, end)
@@ -175,7 +175,8 @@ func shortened(wire []byte) (short []byte, cookie uint16) {
 	return e.shortened(wire, end)
 }
 
-// shortened is the function shortened for a query without a fault whose question ends at end.
+// shortened returns what the function of that name does, for a query without a fault whose question
+// ends at end.
 func (e extension) shortened(wire []byte, end int) (short []byte, cookie uint16) {
 	short = e.withoutOptions(wire, end)
 	if e.cookie > 0 {

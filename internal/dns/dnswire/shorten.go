@@ -6,15 +6,16 @@ import (
 	"github.com/miekg/dns"
 )
 
-// maxShort is the size in bytes up to which Shorten keeps a message. Few clients take more over
-// UDP.
-const maxShort = 4096
+// MaxUDP is the maximum size in bytes of a parsed answer to a query over UDP, before the server
+// truncates it to the client's limit. No client gets more over UDP: it is the largest value of
+// edns-packet-max. Parsing and packing the thousands of records of 64 KiB takes a millisecond.
+const MaxUDP = 4096
 
 // leastRecord is the size in bytes of a record without data, whose name is a pointer (RFC 1035
 // sections 3.2.1 and 4.1.4).
 const leastRecord = 2 + 10
 
-// Shorten returns m if it has at most 4096 bytes with compressed names. Otherwise it returns a
+// Shorten returns m if it has at most MaxUDP bytes with compressed names. Otherwise it returns a
 // message with the first records of its answer, and TC, for a client that gets no more over UDP
 // anyway. It shares its records with m. m may be nil.
 func Shorten(m *dns.Msg, qname string) *dns.Msg {
@@ -23,7 +24,7 @@ func Shorten(m *dns.Msg, qname string) *dns.Msg {
 	}
 	n, size := 0, 0
 	for ; n < len(m.Answer); n++ {
-		if size += dns.Len(m.Answer[n]); size > maxShort {
+		if size += dns.Len(m.Answer[n]); size > MaxUDP {
 			break
 		}
 	}
@@ -37,13 +38,13 @@ func Shorten(m *dns.Msg, qname string) *dns.Msg {
 	return &short
 }
 
-// isShort reports whether m has at most maxShort bytes with compressed names. These are computed
+// isShort reports whether m has at most MaxUDP bytes with compressed names. These are computed
 // only for a message that is longer without compression and may be shorter with it.
 func isShort(m *dns.Msg) bool {
-	if (len(m.Answer)+len(m.Ns)+len(m.Extra))*leastRecord > maxShort {
+	if (len(m.Answer)+len(m.Ns)+len(m.Extra))*leastRecord > MaxUDP {
 		return false
 	}
 	plain, compressed := *m, *m
 	plain.Compress, compressed.Compress = false, true
-	return plain.Len() <= maxShort || compressed.Len() <= maxShort
+	return plain.Len() <= MaxUDP || compressed.Len() <= MaxUDP
 }

@@ -40,7 +40,7 @@ func TestShorten(t *testing.T) {
 	for i := range 40 {
 		deep.Answer = append(deep.Answer, rr(fmt.Sprintf("%s 60 IN A 192.0.2.%d", deep.Question[0].Name, i)))
 	}
-	if deep.Len() <= maxShort {
+	if deep.Len() <= MaxUDP {
 		t.Fatalf("%d bytes without compression", deep.Len())
 	}
 	if Shorten(deep, deep.Question[0].Name) != deep {
@@ -48,7 +48,7 @@ func TestShorten(t *testing.T) {
 	}
 	m := long(1000)
 	got := Shorten(m, "www.example.")
-	if !got.Truncated || got.Len() > maxShort+100 || len(got.Answer) < 100 || len(got.Ns) > 0 || got.IsEdns0() == nil {
+	if !got.Truncated || got.Len() > MaxUDP+100 || len(got.Answer) < 100 || len(got.Ns) > 0 || got.IsEdns0() == nil {
 		t.Errorf("got %d records in %d bytes, TC %v", len(got.Answer), got.Len(), got.Truncated)
 	}
 	for _, rr := range got.Answer {

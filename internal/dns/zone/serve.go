@@ -9,6 +9,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // ServeDNS implements dnsserver.Handler.
@@ -48,7 +49,7 @@ func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, c
 	}
 	limit := dns.MaxMsgSize
 	if q.Proto == dnsserver.UDP {
-		limit = maxUDP
+		limit = dnswire.MaxUDP
 	}
 	m, err := l.unpacked(limit)
 	if err != nil || l.verdict != chased {
@@ -56,10 +57,6 @@ func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, c
 	}
 	return r.chase(ctx, q, m, chain)
 }
-
-// maxUDP is the size in bytes of answers to queries over UDP, before a handler shortens them for
-// the client. The thousands of records of a longer answer would be unpacked and packed in vain.
-const maxUDP = 4096
 
 // unpacked returns the answer as a message of at most limit bytes.
 func (l *lookup) unpacked(limit int) (*dns.Msg, error) {
