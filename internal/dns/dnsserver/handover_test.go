@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -413,18 +412,7 @@ func (h *heirs) Take(proto Proto, at netip.AddrPort, index int) *os.File {
 // while. The service manager kept a socket that could then not be served: over TCP the address was
 // in use until the next restart, and over UDP the socket got a part of the queries, unread.
 func TestNoDescriptorForSockets(t *testing.T) {
-	const stage = "NODEDNS_SERVER_NO_FILES"
-	if os.Getenv(stage) == "" {
-		t.Parallel()
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		child := exec.Command(self, "-test.run=^TestNoDescriptorForSockets$", "-test.timeout=1m")
-		child.Env = append(os.Environ(), stage+"=1")
-		if out, err := child.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
+	if !isAlone(t) {
 		return
 	}
 	for _, inherits := range []bool{true, false} {

@@ -116,21 +116,31 @@ func TestStrangersConnections(t *testing.T) {
 	}
 }
 
+// isAlone reports whether the test runs in a process of its own. If not, it runs the test in one.
+func isAlone(t *testing.T) bool {
+	t.Helper()
+	const variable = "NODEDNS_SERVER_ALONE"
+	if os.Getenv(variable) == t.Name() {
+		return true
+	}
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(self, "-test.run=^"+t.Name()+"$", "-test.timeout=1m")
+	child.Env = append(os.Environ(), variable+"="+t.Name())
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
 // TestNoDescriptorForConnections runs in a process of its own that has no file descriptors left.
 // New connections are closed at once and do not wait. UDP and the open connections are served.
 // Everything works again when descriptors are available.
 func TestNoDescriptorForConnections(t *testing.T) {
-	const stage = "NODEDNS_SERVER_FEW_FILES"
-	if os.Getenv(stage) == "" {
-		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		child := exec.Command(self, "-test.run=^TestNoDescriptorForConnections$", "-test.timeout=1m")
-		child.Env = append(os.Environ(), stage+"=1")
-		if out, err := child.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
+	if !isAlone(t) {
 		return
 	}
 	s, addr := start(t, Config{Handler: fixed("www.example.com. A 192.0.2.80"), FirstQuery: time.Hour, Idle: time.Hour})
